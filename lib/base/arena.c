@@ -1,4 +1,4 @@
-/* Arenas: each is one mapping from the system. */
+/* Arenas: one mapping from the system each, which is never enlarged. */
 #include "arena.h"
 #include "error.h"
 #include "pages.h"

@@ -1,4 +1,4 @@
-/* Where the authors' downloads have what belongs to a checkpoint. */
+/* Finds vocabularies and settings beside a checkpoint; opens neither. */
 #include "beside.h"
 #include "error.h"
 

@@ -1,4 +1,4 @@
-/* Bytes that grow. */
+/* Bytes that grow.  A failure to grow is the caller's to report. */
 #include "buffer.h"
 
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* Bytes that grow. */
+/* Bytes that grow.  A failure to grow is the caller's to report. */
 #ifndef TXL_BUFFER_H
 #define TXL_BUFFER_H
 

@@ -1,4 +1,4 @@
-/* How a text ends. */
+/* Whether a text ends in another. */
 #ifndef TXL_ENDS_WITH_H
 #define TXL_ENDS_WITH_H
 

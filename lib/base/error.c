@@ -1,4 +1,4 @@
-/* How lib/ and convert/ report failures. */
+/* Fills in a txl_error; never prints. */
 #include "error.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* A list of ids that grows. */
+/* A list of ids that grows.  The ids are not checked. */
 #include "id_list.h"
 
 #include <stdlib.h>

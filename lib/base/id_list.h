@@ -1,4 +1,4 @@
-/* A list of ids that grows. */
+/* A list of ids that grows.  The ids are not checked. */
 #ifndef TXL_ID_LIST_H
 #define TXL_ID_LIST_H
 

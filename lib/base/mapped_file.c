@@ -1,4 +1,4 @@
-/* Opens and maps files for reading. */
+/* Maps regular files for reading, and never anything else. */
 #include "mapped_file.h"
 
 #include "error.h"

@@ -1,4 +1,5 @@
-/* The way to open a file that is mapped, or read in parts: it must be a regular file. */
+/* Opens a file to be mapped, or read in parts.  It must be a regular file, so that its size is
+ * known and reading never waits. */
 #ifndef TXL_MAPPED_FILE_H
 #define TXL_MAPPED_FILE_H
 

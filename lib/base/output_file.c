@@ -1,5 +1,5 @@
-/* Files that appear whole or not at all: nameless while they are written, where the system can do
- * that. */
+/* Files that appear whole or not at all.  While one is written it has no name, where the system can
+ * do that; else a temporary one. */
 #include "output_file.h"
 #include "error.h"
 

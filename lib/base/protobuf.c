@@ -1,4 +1,4 @@
-/* Reading protobuf messages. */
+/* Reads protobuf messages, and never beyond their end. */
 #include "protobuf.h"
 
 bool protobuf_varint(struct protobuf *message, uint64_t *value) {

@@ -1,4 +1,4 @@
-/* Philox4x32-10. */
+/* Philox4x32-10, without any state of its own. */
 #include "random.h"
 
 void philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) {

@@ -1,4 +1,4 @@
-/* Checks `reserved`, members of public structures to which a later version may give a meaning. */
+/* Refuses structures whose `reserved` is not zero: a later version may give it a meaning. */
 #ifndef TXL_RESERVED_H
 #define TXL_RESERVED_H
 

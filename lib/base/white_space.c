@@ -1,4 +1,4 @@
-/* Recognises white space. */
+/* Recognises white space; of code points, as Python's str.isspace does. */
 #include "white_space.h"
 
 bool is_space_code(uint32_t code) {

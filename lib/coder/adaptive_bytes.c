@@ -1,4 +1,4 @@
-/* Flags and bytes whose frequencies follow what was coded before. */
+/* Codes flags and bytes by the frequencies of those before. */
 #include "adaptive_bytes.h"
 
 /* Moves the share by at least 1, so that it reaches its bounds. */

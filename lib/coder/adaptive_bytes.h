@@ -1,4 +1,5 @@
-/* What adapts to the text that it codes: a flag, and bytes predicted by the byte before. */
+/* A flag, and bytes predicted by the byte before: their frequencies follow what was coded so far.
+ * Knows no model. */
 #ifndef TXL_ADAPTIVE_BYTES_H
 #define TXL_ADAPTIVE_BYTES_H
 

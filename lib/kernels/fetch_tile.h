@@ -1,4 +1,5 @@
-/* Prefetching for the multiplying loops of packed products. */
+/* Prefetches the next tile for the multiplying loops of packed products; it never changes a result.
+ */
 #ifndef TXL_FETCH_TILE_H
 #define TXL_FETCH_TILE_H
 

@@ -1,4 +1,5 @@
-/* The last step of a panel, the same for all types of weights. */
+/* The last step of a product: scale, bias and ReLU of its sums, and rows again where they are
+ * columns. */
 #ifndef TXL_FINISH_PANEL_H
 #define TXL_FINISH_PANEL_H
 

@@ -1,4 +1,4 @@
-/* The choice of a table of kernels. */
+/* Chooses a table of kernels by processor, or by TXL_CPU. */
 #include "kernels.h"
 
 #include "lib/base/error.h"

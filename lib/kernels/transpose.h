@@ -1,4 +1,4 @@
-/* Transposes squares of LANES rows, for operands that are stored by rows and packed by columns. */
+/* Transposes squares of LANES rows: operands are stored by rows and packed by columns. */
 #ifndef TXL_TRANSPOSE_H
 #define TXL_TRANSPOSE_H
 

@@ -1,4 +1,4 @@
-/* Embedding and softmax over bands of the vocabulary. */
+/* Embedding and softmax over the bands of the vocabulary, in the fast and the exact arithmetic. */
 #include "adaptive.h"
 #include "lib/base/exact_math.h"
 #include "lib/base/half.h"

@@ -1,4 +1,4 @@
-/* Ranges of keys, queries, attention weights and weighted sums of one head. */
+/* The parts of a head's attention that are the same in all families. */
 #include "attend.h"
 
 #include <math.h>

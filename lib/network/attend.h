@@ -1,4 +1,5 @@
-/* What the attention of all families is made of, around the products of lib/network/kv_rows.h. */
+/* The parts of a head's attention that are the same in all families: which keys a query sees, its
+ * attention weights, and the weighted sums.  Storage is lib/network/kv_rows.h. */
 #ifndef TXL_ATTEND_H
 #define TXL_ATTEND_H
 

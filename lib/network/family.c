@@ -1,4 +1,4 @@
-/* Functions that are the same for all families. */
+/* Reads and writes the settings of a model of any family. */
 #include "family.h"
 #include "lib/base/json_memory.h"
 

@@ -1,4 +1,5 @@
-/* A family of networks: everything that the rest of txl knows about it. */
+/* A family of networks: everything that the rest of txl knows about it.  No other header of a
+ * family may be needed to open, feed, copy or save a session. */
 #ifndef TXL_FAMILY_H
 #define TXL_FAMILY_H
 

@@ -1,4 +1,4 @@
-/* Rows of keys, values and positions, in blocks. */
+/* Stores rows of keys, values and positions in blocks, and reads them back. */
 #include "kv_rows.h"
 #include "lib/base/half.h"
 #include "lib/base/sizes.h"

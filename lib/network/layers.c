@@ -1,4 +1,4 @@
-/* Layers, used in place or expanded. */
+/* Gives a pass its layers: in place, or expanded one at a time. */
 #include "layers.h"
 #include "lib/base/sizes.h"
 #include "lib/weights/expand.h"

@@ -1,4 +1,4 @@
-/* Layer norm of the rows of a pass. */
+/* Layer norm of the rows of a pass, divided among threads. */
 #include "norm.h"
 #include "lib/base/sizes.h"
 

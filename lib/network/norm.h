@@ -1,4 +1,4 @@
-/* Layer norm. */
+/* Layer norm of the rows of a pass, divided among threads. */
 #ifndef TXL_NORM_H
 #define TXL_NORM_H
 

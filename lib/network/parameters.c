@@ -1,4 +1,4 @@
-/* Walking a family's parameters. */
+/* Walks a table of parameters: names, shapes, and which tensors a model has. */
 #include "parameters.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* The weights of an untrained model: to measure the speed of a shape, or to be trained. */
+/* The weights of an untrained model, to measure the speed of a shape or to be trained.  They depend
+ * on the seed alone. */
 #ifndef TXL_RANDOM_WEIGHTS_H
 #define TXL_RANDOM_WEIGHTS_H
 

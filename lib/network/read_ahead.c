@@ -1,4 +1,4 @@
-/* Reading ahead. */
+/* Fetches weights into a waiting thread's cache; results never depend on it. */
 #include "read_ahead.h"
 #include "lib/base/q8.h"
 #include "lib/base/threads.h"

@@ -1,4 +1,4 @@
-/* Settings from and to JSON. */
+/* Reads settings from JSON, checks them, and writes them. */
 #include "settings.h"
 #include "lib/base/error.h"
 #include "lib/base/limits.h"

@@ -1,4 +1,4 @@
-/* Finding tensors, and expanding them. */
+/* Finds the tensors of a parameter table in a weights file, and expands compressed ones. */
 #include "tensors.h"
 #include "lib/base/error.h"
 #include "lib/base/pages.h"

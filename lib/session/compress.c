@@ -1,4 +1,5 @@
-/* Compressing: a text is cut into frames and streams, and each stream into tokens and literals. */
+/* Compresses a text: cuts it into frames, a frame into streams, and a stream into tokens and
+ * literals. */
 #include "compress.h"
 #include "lib/base/error.h"
 #include "lib/base/reserved.h"

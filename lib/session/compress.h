@@ -1,4 +1,4 @@
-/* What compressing and decompressing share. */
+/* What compressing and decompressing share: which models may do it, and their memory. */
 #ifndef TXL_COMPRESS_H
 #define TXL_COMPRESS_H
 

@@ -1,4 +1,4 @@
-/* Headers of frames, and trailers. */
+/* Writes and checks the headers of frames, and trailers. */
 #include "compressed_file.h"
 #include "lib/base/error.h"
 

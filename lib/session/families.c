@@ -1,4 +1,4 @@
-/* The table of families. */
+/* The table of families: the only place that lists them. */
 #include "families.h"
 #include "lib/transformer_xl/family.h"
 #include "lib/xlnet/family.h"

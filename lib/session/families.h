@@ -1,4 +1,4 @@
-/* The families of networks that txl runs. */
+/* Finds the row of a family, by name or by number. */
 #ifndef TXL_FAMILIES_H
 #define TXL_FAMILIES_H
 

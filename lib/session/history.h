@@ -1,5 +1,4 @@
-/* What drawing a token reads from a history: the ids to which the rules against repetition
- * apply. */
+/* The ids so far, as drawing a token reads them for the rules against repetition. */
 #ifndef TXL_HISTORY_H
 #define TXL_HISTORY_H
 

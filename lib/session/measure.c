@@ -1,5 +1,5 @@
-/* Measures what this machine can do at best: memory bandwidth, which limits generation, and sgemm,
- * which limits scoring. */
+/* Measures this machine's limits: the memory's bandwidth, which bounds generation, and matrix
+ * products, which bound scoring.  No model is needed. */
 #include "lib/base/error.h"
 #include "lib/base/pages.h"
 #include "lib/base/threads.h"

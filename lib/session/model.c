@@ -1,4 +1,4 @@
-/* Opening models: parses the settings, finds the network's parts, expands compressed tensors. */
+/* Opens models: checks the settings, finds the network's tensors, expands compressed ones. */
 #include "model.h"
 #include "families.h"
 #include "lib/base/error.h"

@@ -1,4 +1,4 @@
-/* Writing an open model as a weights file. */
+/* Writes an open model as a weights file. */
 #include "model.h"
 
 #include "lib/base/error.h"

@@ -1,4 +1,4 @@
-/* Integer frequencies of a softmax. */
+/* Rounds a softmax to integer frequencies, in one order of operations. */
 #include "quantised.h"
 
 enum { FEW_ENTRIES = 65536 };

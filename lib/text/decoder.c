@@ -1,5 +1,4 @@
-/* Ids to text, one symbol at a time: after each, the text that no later id can change is given
- * out. */
+/* Ids to text, one symbol at a time.  After each, it gives the text that no later id can change. */
 #include "decoder.h"
 
 #include "decode.h"

@@ -1,4 +1,4 @@
-/* The table of the kinds of text. */
+/* The table of the kinds of text: the only place that lists them. */
 #include "kind.h"
 
 #include "kinds.h"

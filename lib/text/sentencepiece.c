@@ -1,4 +1,5 @@
-/* Opens the SentencePiece part of a vocabulary section: checks it and builds the trie of pieces. */
+/* Opens the SentencePiece part of a vocabulary section: checks it, and builds the trie of pieces.
+ */
 #include "sentencepiece.h"
 
 #include "lib/base/error.h"

@@ -1,4 +1,4 @@
-/* The spellings of a vocabulary, as its section of the weights file holds them (vocabulary.h). */
+/* The spellings of a vocabulary, as its section of the weights file has them (vocabulary.h). */
 #ifndef TXL_SPELLINGS_H
 #define TXL_SPELLINGS_H
 

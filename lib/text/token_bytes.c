@@ -1,4 +1,4 @@
-/* The table of the bytes that tokens write. */
+/* Builds the table of the bytes that tokens write. */
 #include "token_bytes.h"
 
 #include "kind.h"

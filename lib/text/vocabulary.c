@@ -1,4 +1,4 @@
-/* The symbols of a model: id to spelling and back. */
+/* Opens the vocabulary section of a weights file, and finds symbols by spelling. */
 #include "vocabulary.h"
 
 #include "kind.h"

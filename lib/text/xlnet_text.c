@@ -1,4 +1,4 @@
-/* Text to the pieces of XLNet. */
+/* Text to the pieces of XLNet, step by step as xlnet_text.h lists them. */
 #include "xlnet_text.h"
 
 #include "lib/base/error.h"

@@ -1,4 +1,4 @@
-/* A text's ids, in two bytes each where the vocabulary allows. */
+/* A text's ids, in two bytes each if the vocabulary allows. */
 #include "lib/base/buffer.h"
 #include "lib/base/error.h"
 #include "lib/base/limits.h"

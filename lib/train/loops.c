@@ -1,4 +1,4 @@
-/* The choice of a table of loops. */
+/* Chooses the table of loops that belongs to a table of kernels. */
 #include "loops.h"
 
 #include <string.h>

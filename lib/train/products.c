@@ -1,4 +1,4 @@
-/* Products of training, divided into tiles. */
+/* Cuts the products of training into tiles, packs their operands, and multiplies. */
 #include "products.h"
 
 #include <assert.h>

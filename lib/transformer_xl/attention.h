@@ -1,4 +1,4 @@
-/* The attention of one layer of a pass. */
+/* The attention of one layer of a pass.  Only forward.c needs it. */
 #ifndef TXL_TRANSFORMER_XL_ATTENTION_H
 #define TXL_TRANSFORMER_XL_ATTENTION_H
 

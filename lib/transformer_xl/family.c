@@ -1,4 +1,4 @@
-/* The Transformer-XL as one family among others. */
+/* The Transformer-XL's row in the table of families. */
 #include "family.h"
 #include "parameters.h"
 #include "timeline.h"

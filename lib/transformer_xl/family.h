@@ -1,4 +1,4 @@
-/* The family of Transformer-XL networks. */
+/* The family's row; all that other rooms see of a Transformer-XL's sessions. */
 #ifndef TXL_TRANSFORMER_XL_FAMILY_H
 #define TXL_TRANSFORMER_XL_FAMILY_H
 

@@ -1,4 +1,4 @@
-/* Rings of keys and values, and the parts that their copies share. */
+/* Rings of keys and values, and the parts that copies share. */
 #include "kv_ring.h"
 
 #include <assert.h>

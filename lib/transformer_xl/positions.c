@@ -1,4 +1,4 @@
-/* Position rows are computed once; the scores of the first tokens may do without them. */
+/* Computes position rows, each once.  The scores of the first tokens may do without them. */
 #include "positions.h"
 #include "lib/base/exact_math.h"
 #include "lib/base/sizes.h"

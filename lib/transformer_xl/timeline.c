@@ -1,4 +1,4 @@
-/* The memory of a session: how much it takes, and what it begins with. */
+/* The memory of a session: its size, its first content, copies of it, and rows to save. */
 #include "timeline.h"
 #include "lib/base/error.h"
 

@@ -1,4 +1,4 @@
-/* The expander: a list of blocks, and for each thread a coder. */
+/* Expands lists of compressed blocks; each thread has a coder. */
 #include "expand.h"
 #include "lib/base/error.h"
 

@@ -1,4 +1,4 @@
-/* Expanding compressed tensors, their blocks in parallel. */
+/* Expands compressed tensors, their blocks in parallel. */
 #ifndef TXL_EXPAND_H
 #define TXL_EXPAND_H
 

@@ -1,4 +1,4 @@
-/* The attention of one layer. */
+/* The attention of one layer of a pass.  Only forward.c needs it. */
 #ifndef TXL_XLNET_ATTENTION_H
 #define TXL_XLNET_ATTENTION_H
 

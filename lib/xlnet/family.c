@@ -1,4 +1,4 @@
-/* The XLNet as one family among others. */
+/* The XLNet's row in the table of families. */
 #include "family.h"
 #include "parameters.h"
 #include "timeline.h"

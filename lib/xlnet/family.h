@@ -1,4 +1,4 @@
-/* The XLNet as one family among others. */
+/* The family's row; all that other rooms see of an XLNet's sessions. */
 #ifndef TXL_XLNET_FAMILY_H
 #define TXL_XLNET_FAMILY_H
 

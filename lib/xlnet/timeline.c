@@ -1,4 +1,4 @@
-/* The memory of a session: how much it takes, and how it is copied and saved. */
+/* The memory of a session: its size, copies of it, and rows to save. */
 #include "timeline.h"
 #include "lib/base/error.h"
 #include "lib/base/sizes.h"
