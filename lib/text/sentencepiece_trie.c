@@ -17,7 +17,7 @@ enum {
 
 /* A unit of the trie while it is built.  The free ones of the open blocks are linked in a ring;
  * unit 0, which is the root's, is its head. */
-struct trie_place {
+struct unit_link {
     uint32_t before, behind;
     bool taken, is_base;
 };
@@ -26,8 +26,8 @@ struct trie_maker {
     struct sentencepiece *pieces;
     const struct pieces_section *section;
     const float *scores;
-    int32_t *order, *spare;    /* ids of the pieces to insert; those below one node are adjacent */
-    struct trie_place *places; /* [room] */
+    int32_t *order, *spare;  /* ids of the pieces to insert; those below one node are adjacent */
+    struct unit_link *links; /* [room] */
     uint32_t room;
     struct trie_node *stack; /* nodes whose children are yet to be made; they share no pieces */
     size_t n_stack;
@@ -44,10 +44,10 @@ static const char *spelling(const struct trie_maker *maker, uint32_t i, size_t *
 }
 
 static void take_unit(struct trie_maker *maker, uint32_t unit) {
-    struct trie_place *places = maker->places, *place = &places[unit];
-    places[place->before].behind = place->behind;
-    places[place->behind].before = place->before;
-    place->taken = true;
+    struct unit_link *links = maker->links, *link = &links[unit];
+    links[link->before].behind = link->behind;
+    links[link->behind].before = link->before;
+    link->taken = true;
 }
 
 static txl_status make_room(struct trie_maker *maker, uint32_t n, txl_error *error) {
@@ -59,17 +59,17 @@ static txl_status make_room(struct trie_maker *maker, uint32_t n, txl_error *err
     p->trie = trie ? trie : p->trie;
     int32_t *ids = realloc(p->trie_id, room * sizeof *ids);
     p->trie_id = ids ? ids : p->trie_id;
-    struct trie_place *places = realloc(maker->places, room * sizeof *places);
-    maker->places = places ? places : maker->places;
-    if (!trie || !ids || !places)
-        return txl_fail_memory(error, "the trie of pieces", (uint64_t)room * sizeof *places);
+    struct unit_link *links = realloc(maker->links, room * sizeof *links);
+    maker->links = links ? links : maker->links;
+    if (!trie || !ids || !links)
+        return txl_fail_memory(error, "the trie of pieces", (uint64_t)room * sizeof *links);
     maker->room = room;
     return TXL_OK;
 }
 
 static void close_block(struct trie_maker *maker, uint32_t first) {
     for (uint32_t unit = first; unit < first + TRIE_BLOCK; unit++)
-        if (!maker->places[unit].taken)
+        if (!maker->links[unit].taken)
             take_unit(maker, unit);
 }
 
@@ -84,16 +84,16 @@ static txl_status add_block(struct trie_maker *maker, txl_error *error) {
     txl_status status = make_room(maker, n, error);
     if (status)
         return status;
-    struct trie_place *places = maker->places;
+    struct unit_link *links = maker->links;
     for (uint32_t i = first; i < n; i++) {
         p->trie[i] = (struct trie_unit){.score.bits = TRIE_NO_PIECE};
         p->trie_id[i] = -1;
-        places[i] = (struct trie_place){0};
+        links[i] = (struct unit_link){0};
         if (i == 0)
             continue; /* the head of the ring */
-        places[i].before = places[0].before;
-        places[places[0].before].behind = i;
-        places[0].before = i;
+        links[i].before = links[0].before;
+        links[links[0].before].behind = i;
+        links[0].before = i;
     }
     p->n_trie = n;
     if (n > TRIE_OPEN_BLOCKS * TRIE_BLOCK)
@@ -104,19 +104,19 @@ static txl_status add_block(struct trie_maker *maker, txl_error *error) {
 /* Finds a base for children with those labels. */
 static txl_status find_base(struct trie_maker *maker, const unsigned char *labels, size_t n,
                             uint32_t *base, txl_error *error) {
-    for (uint32_t unit = maker->places[0].behind;; unit = maker->places[unit].behind) {
+    for (uint32_t unit = maker->links[0].behind;; unit = maker->links[unit].behind) {
         if (unit == 0) {
-            unit = maker->places[0].before;
+            unit = maker->links[0].before;
             txl_status status = add_block(maker, error);
             if (status)
                 return status;
             continue;
         }
         *base = unit ^ labels[0];
-        if (maker->places[*base].is_base)
+        if (maker->links[*base].is_base)
             continue;
         size_t i = 1;
-        while (i < n && !maker->places[*base ^ labels[i]].taken)
+        while (i < n && !maker->links[*base ^ labels[i]].taken)
             i++;
         if (i == n)
             return TXL_OK;
@@ -132,7 +132,7 @@ static txl_status make_children(struct trie_maker *maker, const struct trie_node
     if (status)
         return status;
     trie = maker->pieces->trie;
-    maker->places[base].is_base = true;
+    maker->links[base].is_base = true;
     trie[node->unit].base_label |= base << 8;
     for (size_t i = 0; i < n; i++) {
         uint32_t unit = base ^ labels[i];
@@ -225,7 +225,7 @@ static txl_status fill_trie(struct trie_maker *maker, uint32_t n, txl_error *err
     if (status)
         return status;
     maker->pieces->trie[0].base_label = 1;
-    maker->places[0].taken = maker->places[0].is_base = true;
+    maker->links[0].taken = maker->links[0].is_base = true;
     if (n > 0)
         maker->stack[maker->n_stack++] = (struct trie_node){0, 0, n, 0};
     while (maker->n_stack > 0 && !status)
@@ -256,7 +256,7 @@ txl_status sentencepiece_build_trie(struct sentencepiece *p, const struct pieces
     }
     free(maker.order);
     free(maker.spare);
-    free(maker.places);
+    free(maker.links);
     free(maker.stack);
     return status;
 }
