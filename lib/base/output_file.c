@@ -18,7 +18,7 @@
 /* A temporary name is the target's, a dot, the process, a number and this. */
 #define TEMPORARY ".partial"
 
-static txl_status fail(const struct output_file *out, const char *doing, txl_error *error) {
+static txl_status fail_output(const struct output_file *out, const char *doing, txl_error *error) {
     return txl_fail(error, errno == ENOMEM ? TXL_MEMORY : TXL_IO, "%s: %s: %s", out->path, doing,
                     strerror(errno));
 }
@@ -68,7 +68,7 @@ static txl_status take_name(struct output_file *out, txl_error *error) {
             break;
     }
     free(name);
-    return fail(out, "cannot be created", error);
+    return fail_output(out, "cannot be created", error);
 }
 
 /* Whether the name is a temporary one of the file `base`. */
@@ -139,7 +139,7 @@ txl_status output_file_open(struct output_file *out, const char *path, txl_error
         return txl_fail(error, TXL_IO, "%s: exists and is not a regular file", path);
     out->target = output_file_target(path);
     if (!out->target)
-        return fail(out, "cannot be created", error);
+        return fail_output(out, "cannot be created", error);
     const char *slash = strrchr(out->target, '/');
     char *folder = slash ? strndup(out->target, (size_t)(slash - out->target) + 1) : strdup(".");
     if (!folder)
@@ -165,7 +165,7 @@ txl_status output_file_write(struct output_file *out, const void *data, size_t s
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            return fail(out, "cannot be written", error);
+            return fail_output(out, "cannot be written", error);
         bytes += n;
         size -= (size_t)n;
         offset += (uint64_t)n;
@@ -175,14 +175,14 @@ txl_status output_file_write(struct output_file *out, const void *data, size_t s
 
 txl_status output_file_commit(struct output_file *out, txl_error *error) {
     if (fsync(out->file) < 0)
-        return fail(out, "cannot be written", error);
+        return fail_output(out, "cannot be written", error);
     if (!out->temporary) {
         txl_status status = take_name(out, error);
         if (status)
             return status;
     }
     if (rename(out->temporary, out->target) < 0)
-        return fail(out, "cannot be renamed into place", error);
+        return fail_output(out, "cannot be renamed into place", error);
     out->committed = true;
     return TXL_OK;
 }

@@ -60,7 +60,7 @@ int pool_processors(void) {
     return 1;
 }
 
-static inline void relax(void) {
+static inline void spin_pause(void) {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -71,7 +71,7 @@ static inline void relax(void) {
 /* What a thread does while it waits. */
 static void spend_time(struct pool *pool, int thread) {
     if (!pool->idle || !pool->idle(pool->idle_context, thread))
-        relax();
+        spin_pause();
 }
 
 /* Takes the first or the last task of a share; returns -1 if none is left. */

@@ -13,7 +13,7 @@ static void write_byte(struct range_encoder *encoder, unsigned char byte) {
 }
 
 /* The code lies below 1, so that the carry ends within what was written. */
-static void carry(struct range_encoder *encoder) {
+static void carry_into_code(struct range_encoder *encoder) {
     size_t i = encoder->out->length;
     if (encoder->failed)
         return;
@@ -32,7 +32,7 @@ void range_encode(struct range_encoder *encoder, uint64_t below, uint64_t freque
     encoder->low += unit * below;
     encoder->range = unit * frequency;
     if (encoder->low < low)
-        carry(encoder);
+        carry_into_code(encoder);
     for (; encoder->range < least_range; encoder->range <<= 8, encoder->low <<= 8)
         write_byte(encoder, (unsigned char)(encoder->low >> 56));
 }
@@ -42,7 +42,7 @@ bool range_encoder_finish(struct range_encoder *encoder) {
     const uint64_t mask = least_range - 1, code = (encoder->low + mask) & ~mask;
     struct buffer *out = encoder->out;
     if (code < encoder->low)
-        carry(encoder);
+        carry_into_code(encoder);
     write_byte(encoder, (unsigned char)(code >> 56));
     while (!encoder->failed && out->length > encoder->start && out->data[out->length - 1] == 0)
         out->length--;

@@ -156,7 +156,7 @@ static float near_normal(uint64_t bits) {
     return ((float)(int32_t)sum - 131070.0f) * (1 / 37837.23f);
 }
 
-static void narrow(enum weights_type type, const float *in, size_t n, void *out) {
+static void narrow_elements(enum weights_type type, const float *in, size_t n, void *out) {
     uint16_t *half = out;
     int8_t *q = out;
     if (type == WEIGHTS_F32)
@@ -170,7 +170,7 @@ static void narrow(enum weights_type type, const float *in, size_t n, void *out)
 }
 
 /* Normal with mean 0 and deviation 1: Box and Muller 1958. */
-static float normal(uint64_t counter) {
+static float normal_number(uint64_t counter) {
     const double pi = acos(-1);
     double radius = ((double)(mix(2 * counter) >> 11) + 0.5) * 0x1p-53;
     double angle = (double)(mix(2 * counter + 1) >> 11) * 0x1p-53;
@@ -204,8 +204,8 @@ static void fill_task(void *context, int i, int thread) {
         for (size_t k = 0; k < n && !f->initial; k++)
             tile[k] = f->mean + DEVIATION * near_normal(mix(f->counter + first + k));
         for (size_t k = 0; k < n && f->initial; k++)
-            tile[k] = f->mean + deviation * normal(f->counter + first + k);
-        narrow(f->tensor->type, tile, n, out + first * element_size);
+            tile[k] = f->mean + deviation * normal_number(f->counter + first + k);
+        narrow_elements(f->tensor->type, tile, n, out + first * element_size);
     }
 }
 

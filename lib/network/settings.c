@@ -64,8 +64,8 @@ struct origin {
     txl_status failure;
 };
 
-static txl_status wrong(const struct origin *from, const char *key, const char *expected,
-                        txl_error *error) {
+static txl_status wrong_setting(const struct origin *from, const char *key, const char *expected,
+                                txl_error *error) {
     return txl_fail(error, from->failure, "%s: setting \"%s\" is missing or not %s", from->name,
                     key, expected);
 }
@@ -74,7 +74,7 @@ static txl_status read_name(const struct origin *from, const char *key, const js
                             char *out, txl_error *error) {
     const char *text = json_string_value(value);
     if (!text || !setting_is_name(text))
-        return wrong(from, key, SETTING_NAME_RULE, error);
+        return wrong_setting(from, key, SETTING_NAME_RULE, error);
     strcpy(out, text);
     return TXL_OK;
 }
@@ -85,7 +85,7 @@ static txl_status read_integer(const struct origin *from, const char *key, const
     if (!json_is_integer(value) || n < low || n > high) {
         char expected[80];
         snprintf(expected, sizeof expected, "an integer from %lld to %lld", low, high);
-        return wrong(from, key, expected, error);
+        return wrong_setting(from, key, expected, error);
     }
     *out = (int)n;
     return TXL_OK;
@@ -97,7 +97,7 @@ static txl_status read_real(const struct origin *from, const struct setting *s, 
     if (!json_is_number(value) || !(number >= (double)s->low && number <= (double)s->high)) {
         char expected[80];
         snprintf(expected, sizeof expected, "a number from %lld to %lld", s->low, s->high);
-        return wrong(from, s->key, expected, error);
+        return wrong_setting(from, s->key, expected, error);
     }
     *out = number;
     return TXL_OK;
@@ -106,7 +106,7 @@ static txl_status read_real(const struct origin *from, const struct setting *s, 
 static txl_status read_truth(const struct origin *from, const char *key, const json_t *value,
                              bool *out, txl_error *error) {
     if (!json_is_boolean(value))
-        return wrong(from, key, "true or false", error);
+        return wrong_setting(from, key, "true or false", error);
     *out = json_is_true(value);
     return TXL_OK;
 }
@@ -122,7 +122,7 @@ static txl_status read_word(const struct origin *from, const struct setting *s, 
         size_t used = strlen(expected);
         snprintf(expected + used, sizeof expected - used, "%s%s", before, s->spelling(i));
     }
-    return wrong(from, s->key, expected, error);
+    return wrong_setting(from, s->key, expected, error);
 }
 
 static txl_status read_id(const struct origin *from, const char *key, const json_t *value,
@@ -139,7 +139,7 @@ static txl_status read_cutoffs(const struct origin *from, const char *key, const
     if (!json_is_array(value) || n > MAX_BAND - 1) {
         char expected[80];
         snprintf(expected, sizeof expected, "a list of up to %d", MAX_BAND - 1);
-        return wrong(from, key, expected, error);
+        return wrong_setting(from, key, expected, error);
     }
     for (size_t i = 0; i < n; i++) {
         json_int_t at = json_integer_value(json_array_get(value, i));
@@ -157,7 +157,7 @@ static txl_status read_cutoffs(const struct origin *from, const char *key, const
 static txl_status read_truths(const struct origin *from, const char *key, const json_t *value,
                               int count, bool *out, txl_error *error) {
     if (!json_is_array(value))
-        return wrong(from, key, "a list", error);
+        return wrong_setting(from, key, "a list", error);
     for (int i = 0; i < count; i++)
         out[i] = json_is_true(json_array_get(value, (size_t)i));
     return TXL_OK;

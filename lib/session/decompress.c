@@ -63,15 +63,15 @@ void txl_decompressor_free(txl_decompressor *d) {
 
 /* ---- Damage ------------------------------------------------------------------------------- */
 
-static void lose(txl_decompressor *d, uint64_t begin, uint64_t end, const char *why) {
+static void report_loss(txl_decompressor *d, uint64_t begin, uint64_t end, const char *why) {
     d->holes = true;
     if (d->how.lost)
         d->how.lost(d->how.context, begin, end, why);
 }
 
 /* With salvage, goes on at the next frame. */
-static txl_status damage(txl_decompressor *d, txl_status status, const txl_error *why,
-                         txl_error *error) {
+static txl_status report_damage(txl_decompressor *d, txl_status status, const txl_error *why,
+                                txl_error *error) {
     if (!d->how.salvage)
         return txl_fail(error, status, "%s", why->message);
     d->searches = d->holes = true;
@@ -198,7 +198,7 @@ static txl_status write_streams(txl_decompressor *d, const struct frame *frame, 
                                 "damaged: stream %u of the frame at byte %" PRIu64
                                 " of the text, bytes %" PRIu64 " to %" PRIu64,
                                 (unsigned)i + 1, frame->offset, begin, begin + stream->size - 1);
-            lose(d, begin, begin + stream->size, why);
+            report_loss(d, begin, begin + stream->size, why);
         }
     }
     XXH3_64bits_update(d->sum, d->out, frame->size);
@@ -222,7 +222,7 @@ static void tell_frame(const txl_decompressor *d, const struct frame *frame, siz
 static txl_status check_offset(txl_decompressor *d, const struct frame *frame, txl_error *error) {
     if (frame->offset == d->done.size) {
         if (d->passed) /* nothing tells what they were */
-            lose(d, 0, UINT64_MAX, "what stands before this text is damaged");
+            report_loss(d, 0, UINT64_MAX, "what stands before this text is damaged");
         d->passed = false;
         return TXL_OK;
     }
@@ -233,12 +233,12 @@ static txl_status check_offset(txl_decompressor *d, const struct frame *frame, t
                         " follows where byte %" PRIu64 " was expected",
                         frame->offset, d->done.size);
     if (frame->offset < d->done.size) { /* of another text, as the trailer before it is missing */
-        lose(d, d->done.size, UINT64_MAX, "the end of the text is missing");
+        report_loss(d, d->done.size, UINT64_MAX, "the end of the text is missing");
         d->done = (struct trailer){0};
         XXH3_64bits_reset(d->sum);
     }
     if (frame->offset > d->done.size)
-        lose(d, d->done.size, frame->offset, "its frame is missing or damaged");
+        report_loss(d, d->done.size, frame->offset, "its frame is missing or damaged");
     d->done.size = frame->offset;
     return TXL_OK;
 }
@@ -296,12 +296,12 @@ static txl_status take_trailer(txl_decompressor *d, txl_error *error) {
     txl_error why;
     txl_status status = trailer_read((unsigned char *)d->in.data, &trailer, &why);
     if (status)
-        return damage(d, status, &why, error);
+        return report_damage(d, status, &why, error);
     const bool sizes = trailer.size == d->done.size && trailer.frames == d->done.frames &&
                        trailer.stored == d->done.stored;
     const bool same = d->how.list || trailer.checksum == XXH3_64bits_digest(d->sum);
     if (d->how.salvage && trailer.size > d->done.size)
-        lose(d, d->done.size, trailer.size, "its frames are missing");
+        report_loss(d, d->done.size, trailer.size, "its frames are missing");
     else if (!d->holes && !(sizes && same))
         status = txl_fail(error, TXL_FORMAT, "damaged: the text is not what its trailer says");
     buffer_drop(&d->in, TRAILER_SIZE);
@@ -321,7 +321,7 @@ static bool is_magic(const struct buffer *in, const char *magic) {
 }
 
 /* After damage: drops what comes before the next frame or trailer.  False: more is needed. */
-static bool search(txl_decompressor *d) {
+static bool find_next_magic(txl_decompressor *d) {
     size_t skip = 0;
     while (d->searches && d->in.length - skip >= MAGIC_SIZE) {
         const char *at = d->in.data + skip;
@@ -337,7 +337,7 @@ static bool search(txl_decompressor *d) {
 /* Takes the next part of the file.  *more: it is not all there yet. */
 static txl_status take_part(txl_decompressor *d, bool *more, txl_error *error) {
     txl_error why;
-    *more = !search(d) || d->in.length < MAGIC_SIZE;
+    *more = !find_next_magic(d) || d->in.length < MAGIC_SIZE;
     if (*more)
         return TXL_OK;
     txl_status status = TXL_OK;
@@ -349,14 +349,14 @@ static txl_status take_part(txl_decompressor *d, bool *more, txl_error *error) {
         size_t header;
         status = frame_read((unsigned char *)d->in.data, d->in.length, &frame, &header, &why);
         if (status)
-            return damage(d, status, &why, error);
+            return report_damage(d, status, &why, error);
         *more = header == 0 || d->in.length < header + frame_streams_size(&frame);
         status = *more ? TXL_OK : take_frame(d, &frame, header, error);
     } else {
         txl_fail(&why, TXL_FORMAT,
                  d->inside || d->stored > 0 ? "damaged: neither a frame nor a trailer follows"
                                             : "not a compressed text (txl compress makes one)");
-        return damage(d, TXL_FORMAT, &why, error);
+        return report_damage(d, TXL_FORMAT, &why, error);
     }
     return status;
 }
@@ -387,7 +387,7 @@ static txl_status take_cut_part(txl_decompressor *d, txl_error *error) {
     size_t header = 0;
     if (!is_magic(&d->in, FRAME_MAGIC) ||
         frame_read((unsigned char *)d->in.data, d->in.length, &frame, &header, NULL) || header == 0)
-        return damage(d, TXL_FORMAT, &cut, error);
+        return report_damage(d, TXL_FORMAT, &cut, error);
     const size_t missing = header + frame_streams_size(&frame) - d->in.length;
     if (!buffer_reserve(&d->in, missing))
         return txl_fail_memory(error, "a frame", d->in.length + missing);
@@ -428,6 +428,6 @@ txl_status txl_decompressor_finish(txl_decompressor *d, txl_error *error) {
     if (!d->how.salvage)
         return txl_fail(error, TXL_FORMAT,
                         "damaged: it ends inside of the text, after byte %" PRIu64, at);
-    lose(d, at, UINT64_MAX, why);
+    report_loss(d, at, UINT64_MAX, why);
     return TXL_OK;
 }

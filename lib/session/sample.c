@@ -65,7 +65,7 @@ static void mark_id(txl_session *s, int32_t id, unsigned char how) {
         s->mark[id] |= how;
 }
 
-static struct adjustment adjust(txl_session *s, const txl_sampling *p) {
+static struct adjustment adjustment_of(txl_session *s, const txl_sampling *p) {
     const txl_history *h = p->history;
     memset(s->mark, 0, (size_t)s->model->vocabulary.n);
     for (size_t i = 0; i < p->n_banned; i++)
@@ -186,7 +186,7 @@ static double weight_of(const struct pool *pool, size_t i) {
     return exact_exp(exponent(pool, i));
 }
 
-static double sum(const struct pool *pool) {
+static double pool_mass(const struct pool *pool) {
     double total = 0;
     for (size_t i = 0; i < pool->n; i++)
         total += weight_of(pool, i);
@@ -197,7 +197,7 @@ static double sum(const struct pool *pool) {
  * first token's.  As log p falls along the pool, the set is a range of it, which grows to both
  * sides from the place of the mean. */
 static void keep_typical(struct pool *pool, double typical) {
-    double total = sum(pool), mean = 0, kept = 0;
+    double total = pool_mass(pool), mean = 0, kept = 0;
     for (size_t i = 0; i < pool->n; i++) {
         double weight = weight_of(pool, i);
         if (weight > 0)
@@ -219,7 +219,7 @@ static void keep_typical(struct pool *pool, double typical) {
 /* How many of the likeliest tokens the last two filters keep: the fewest that reach top_p of the
  * weight `total`, and of these the ones that reach min_p of the first one's weight.  Both keep a
  * prefix of the pool, so their order makes no difference. */
-static size_t edge(const struct pool *pool, const txl_sampling *p, double total) {
+static size_t pool_edge(const struct pool *pool, const txl_sampling *p, double total) {
     double kept = 0, enough = is_top_p(p) ? (double)p->top_p * total : INFINITY;
     size_t i = 0;
     for (; i < pool->n && (i == 0 || kept < enough); i++) {
@@ -256,7 +256,8 @@ static txl_status gather_to_edge(txl_session *s, const txl_sampling *p, const st
         status = find_least(s, p, a, &least, error);
     for (size_t k = 64; !status; k *= 4) {
         status = session_likeliest(s, k, least, a, &pool->n, error);
-        if (k >= (size_t)s->model->vocabulary.n || pool->n < k || edge(pool, p, *total) < pool->n)
+        if (k >= (size_t)s->model->vocabulary.n || pool->n < k ||
+            pool_edge(pool, p, *total) < pool->n)
             break;
     }
     return status;
@@ -264,8 +265,8 @@ static txl_status gather_to_edge(txl_session *s, const txl_sampling *p, const st
 
 /* Fills the pool with the tokens that the filters after top_k need; `*total` is the weight of which
  * top_p is a share. */
-static txl_status gather(txl_session *s, const txl_sampling *p, const struct adjustment *a,
-                         struct pool *pool, double *total, txl_error *error) {
+static txl_status gather_pool(txl_session *s, const txl_sampling *p, const struct adjustment *a,
+                              struct pool *pool, double *total, txl_error *error) {
     size_t k = (size_t)s->model->vocabulary.n;
     if (p->temperature == 0)
         k = 1;
@@ -275,12 +276,12 @@ static txl_status gather(txl_session *s, const txl_sampling *p, const struct adj
         return gather_to_edge(s, p, a, pool, total, error);
     txl_status status = session_likeliest(s, k, -INFINITY, a, &pool->n, error);
     if (!status && is_top_p(p))
-        *total = sum(pool);
+        *total = pool_mass(pool);
     return status;
 }
 
 static int32_t draw_from(const struct pool *pool, double u) {
-    double below = 0, target = u * sum(pool);
+    double below = 0, target = u * pool_mass(pool);
     for (size_t i = 0; i < pool->n; i++) {
         below += weight_of(pool, i);
         if (target < below)
@@ -293,7 +294,7 @@ static txl_status draw_filtered(txl_session *s, const txl_sampling *p, const str
                                 double u, int32_t *id, txl_error *error) {
     struct pool pool = {s->candidate, 0, (double)p->temperature};
     double total = 0;
-    txl_status status = gather(s, p, a, &pool, &total, error);
+    txl_status status = gather_pool(s, p, a, &pool, &total, error);
     *id = -1;
     if (status || pool.n == 0)
         return status;
@@ -303,9 +304,9 @@ static txl_status draw_filtered(txl_session *s, const txl_sampling *p, const str
     }
     if (is_typical(p)) {
         keep_typical(&pool, (double)p->typical);
-        total = sum(&pool);
+        total = pool_mass(&pool);
     }
-    pool.n = edge(&pool, p, total);
+    pool.n = pool_edge(&pool, p, total);
     *id = draw_from(&pool, u);
     return TXL_OK;
 }
@@ -315,7 +316,7 @@ txl_status txl_session_sample(txl_session *s, const txl_sampling *p, txl_random 
     txl_status status = check_sampling(p, error);
     if (status)
         return status;
-    struct adjustment a = adjust(s, p);
+    struct adjustment a = adjustment_of(s, p);
     txl_random next = *random;
     double u = p->temperature > 0 ? random_uniform(&next) : 0;
     bool plain =

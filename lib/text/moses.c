@@ -221,7 +221,7 @@ struct line {
     pcre2_match_data *match;
 };
 
-static void turn(struct line *line) {
+static void swap_texts(struct line *line) {
     struct traced now = line->now;
     line->now = line->next;
     line->next = now;
@@ -257,8 +257,8 @@ static bool reorders(const char *replacement, const PCRE2_SIZE *group) {
 
 /* Writes the replacement of a match.  Text that it adds before, between or after the groups gets
  * the origin of the match's text in the same place. */
-static txl_status replace(struct line *line, const char *replacement, const PCRE2_SIZE *group,
-                          txl_error *error) {
+static txl_status append_replacement(struct line *line, const char *replacement,
+                                     const PCRE2_SIZE *group, txl_error *error) {
     const size_t first = line->next.text.length;
     size_t done = group[0]; /* of the match */
     txl_status status = TXL_OK;
@@ -308,12 +308,12 @@ static txl_status apply_rule(struct line *line, size_t rule, txl_error *error) {
         found = true;
         status = copy_span(line, done, group[0], error);
         if (!status)
-            status = replace(line, rules[rule].replacement, group, error);
+            status = append_replacement(line, rules[rule].replacement, group, error);
         done = group[1];
     }
     if (!status && found) {
         status = copy_span(line, done, line->now.text.length, error);
-        turn(line);
+        swap_texts(line);
     }
     return status;
 }
@@ -406,11 +406,11 @@ static txl_status part_full_stops(struct line *line, txl_error *error) {
             status = copy_span(line, last, last + 1, error);
         word = next;
     }
-    turn(line);
+    swap_texts(line);
     return status;
 }
 
-static txl_status tokenize(struct line *line, txl_error *error) {
+static txl_status tokenize_line(struct line *line, txl_error *error) {
     txl_status status = apply_stage(line, NORMALISE, error);
     if (status)
         return status;
@@ -476,7 +476,7 @@ txl_status moses_tokenize(const struct moses *moses, const char *line, size_t le
     if (!status)
         status = start_line(&work, line, length, error);
     if (!status)
-        status = tokenize(&work, error);
+        status = tokenize_line(&work, error);
     size_t at = 0;
     while (!status) {
         struct word word = next_word(&work.now.text, &at);

@@ -133,7 +133,7 @@ static struct head open_head(const struct attention *a, size_t b, size_t h, int 
 }
 
 /* The keys that query i sees: [*first, *end). */
-static void visible(const struct training *t, size_t i, size_t *first, size_t *end) {
+static void visible_keys(const struct training *t, size_t i, size_t *first, size_t *end) {
     size_t mem_len = (size_t)t->how.mem_len;
     size_t reach = mem_len + (size_t)t->net->network.same_length_more;
     *end = t->memory_length + i + 1;
@@ -141,8 +141,9 @@ static void visible(const struct training *t, size_t i, size_t *first, size_t *e
 }
 
 /* C[m, n] (+)= A[m, k] B[k, n]. */
-static void multiply(const struct training *t, const struct head *head, size_t m, size_t n,
-                     size_t k, struct factor a, struct factor b, bool add, float *c, size_t ldc) {
+static void multiply_in_head(const struct training *t, const struct head *head, size_t m, size_t n,
+                             size_t k, struct factor a, struct factor b, bool add, float *c,
+                             size_t ldc) {
     const struct packed_product *packed = t->products.packed;
     assert(!packed ||
            (pack_size(packed, m, k) <= left_room(t) && pack_size(packed, n, k) <= right_room(t)));
@@ -175,12 +176,14 @@ static void forward_task(void *context, int task, int thread) {
         size_t keys = t->memory_length + i + n; /* keys that any of these queries sees */
         size_t far = t->length - i - n; /* position rows that are too far for these queries */
         float *p = head.probability + i * l;
-        multiply(t, &head, n, keys, d, as_is(head.qu + i * d, d), across(head.key, d), false, p, l);
-        multiply(t, &head, n, keys, d, as_is(head.qv + i * d, d),
-                 across(head.position + far * head.width, head.width), false, head.score, l);
+        multiply_in_head(t, &head, n, keys, d, as_is(head.qu + i * d, d), across(head.key, d),
+                         false, p, l);
+        multiply_in_head(t, &head, n, keys, d, as_is(head.qv + i * d, d),
+                         across(head.position + far * head.width, head.width), false, head.score,
+                         l);
         for (size_t r = 0; r < n; r++) {
             size_t first, end;
-            visible(t, i + r, &first, &end);
+            visible_keys(t, i + r, &first, &end);
             memset(p + r * l, 0, first * sizeof *p);
             memset(p + r * l + end, 0, (keys - end) * sizeof *p);
             t->loops->softmax(end - first, head.score + r * l + first + n - 1 - r, scale,
@@ -192,8 +195,8 @@ static void forward_task(void *context, int task, int thread) {
             p = head.score;
             drop_probabilities(a, b, h, i, n, keys, p, l);
         }
-        multiply(t, &head, n, d, keys, as_is(p, l), as_is(head.value, d), false,
-                 out + i * head.width, head.width);
+        multiply_in_head(t, &head, n, d, keys, as_is(p, l), as_is(head.value, d), false,
+                         out + i * head.width, head.width);
     }
 }
 
@@ -234,7 +237,8 @@ static void backward_piece(const struct attention *a, size_t b, size_t h, const 
     size_t keys = t->memory_length + i + n, far = t->length - i - n;
     const float scale = (float)(1 / sqrt((double)d));
     const float *p = head->probability + i * l;
-    multiply(t, head, n, keys, d, as_is(d_out, width), across(head->value, d), false, g->score, l);
+    multiply_in_head(t, head, n, keys, d, as_is(d_out, width), across(head->value, d), false,
+                     g->score, l);
     const float *used = p; /* the probabilities after dropout */
     if (t->dropatt.threshold > 0) {
         for (size_t r = 0; r < n; r++)
@@ -243,11 +247,11 @@ static void backward_piece(const struct attention *a, size_t b, size_t h, const 
         drop_probabilities(a, b, h, i, n, keys, g->score, l);
         used = head->score;
     }
-    multiply(t, head, keys, d, n, across(used, l), as_is(d_out, width), true, g->value, d);
+    multiply_in_head(t, head, keys, d, n, across(used, l), as_is(d_out, width), true, g->value, d);
     for (size_t r = 0; r < n; r++) {
         size_t first, end, shift = n - 1 - r;
         float *ds = g->score + r * l, *shifted = g->shifted + r * l;
-        visible(t, i + r, &first, &end);
+        visible_keys(t, i + r, &first, &end);
         memset(ds, 0, first * sizeof *ds);
         memset(ds + end, 0, (keys - end) * sizeof *ds);
         t->loops->softmax_gradient(end - first, p + r * l + first, scale, ds + first);
@@ -255,12 +259,14 @@ static void backward_piece(const struct attention *a, size_t b, size_t h, const 
         memcpy(shifted + shift, ds, end * sizeof *shifted);
     }
     const float *position = head->position + far * width;
-    multiply(t, head, n, d, keys, as_is(g->score, l), as_is(head->key, d), false, g->qu + i * d, d);
-    multiply(t, head, n, d, keys, as_is(g->shifted, l), as_is(position, width), false,
-             g->qv + i * d, d);
-    multiply(t, head, keys, d, n, across(g->score, l), as_is(head->qu + i * d, d), true, g->key, d);
-    multiply(t, head, keys, d, n, across(g->shifted, l), as_is(head->qv + i * d, d), true,
-             g->position + far * d, d);
+    multiply_in_head(t, head, n, d, keys, as_is(g->score, l), as_is(head->key, d), false,
+                     g->qu + i * d, d);
+    multiply_in_head(t, head, n, d, keys, as_is(g->shifted, l), as_is(position, width), false,
+                     g->qv + i * d, d);
+    multiply_in_head(t, head, keys, d, n, across(g->score, l), as_is(head->qu + i * d, d), true,
+                     g->key, d);
+    multiply_in_head(t, head, keys, d, n, across(g->shifted, l), as_is(head->qv + i * d, d), true,
+                     g->position + far * d, d);
 }
 
 static void backward_task(void *context, int task, int thread) {

@@ -144,17 +144,17 @@ static void change_task(void *context, int i, int thread) {
                        t->beside[SQUARES] + at);
 }
 
-static void change(struct change *c) {
+static void run_change(struct change *c) {
     struct training *t = &c->learner->training;
     pool_run(t->pool, (int)pieces(t->n_parameter, ELEMENT_PIECE), change_task, c);
 }
 
-static void learn(txl_learner *learner) {
+static void learn_segment(txl_learner *learner) {
     const txl_learning *how = &learner->how;
     struct change c = {.learner = learner,
                        .rms = {(float)how->rate, (float)how->decay, (float)how->epsilon},
                        .adam = adam_of(learner->segment, how->rate, how->epsilon)};
-    change(&c);
+    run_change(&c);
 }
 
 /* ---- Segments ----------------------------------------------------------------------------- */
@@ -202,9 +202,9 @@ static txl_status score_or_gather(txl_learner *learner, bool gathers, float *nat
     if (gathers || how->rate > 0)
         training_backward(t);
     if (gathers)
-        change(&(struct change){.learner = learner, .gathers = true});
+        run_change(&(struct change){.learner = learner, .gathers = true});
     else if (how->rate > 0)
-        learn(learner);
+        learn_segment(learner);
     next_segment(learner);
     return TXL_OK;
 }

@@ -242,7 +242,7 @@ static void score_positions(const struct queries *q, const struct work *w, const
 
 /* Turns S into attention weights, in the form that products with values take; row t is still to be
  * multiplied by factor[t]. */
-static void weigh(const struct queries *q, const struct work *w, float *factor) {
+static void weigh_scores(const struct queries *q, const struct work *w, float *factor) {
     const struct positions *p = q->timeline->positions;
     const float *far = w->b + q->seen.n_position - q->n_distance;
     size_t ldb = q->seen.n_position, n_head = (size_t)q->timeline->net->n_head;
@@ -266,7 +266,7 @@ static void gather_values(const struct queries *q, const struct work *w, const v
     const struct rows *values = &q->timeline->ring.values;
     size_t d_head = (size_t)q->timeline->net->d_head, width = head_width(q->timeline->net);
     float factor[QUERY_BLOCK];
-    weigh(q, w, factor);
+    weigh_scores(q, w, factor);
     memset(w->out, 0, q->m * values->width * sizeof *w->out);
     for (struct piece s = first_piece(q), next; s.store; s = next) {
         next = next_piece(q, &s);
@@ -283,7 +283,7 @@ static const void *begin_positions(const struct queries *q) {
 }
 
 /* Computes one head for the queries.  `after` as above. */
-static void attend(const struct queries *q, int thread, const void *after) {
+static void attend_keys(const struct queries *q, int thread, const void *after) {
     const struct work w = divide_scratch(q, q->timeline->base.compute.scratch[thread]);
     const struct piece first = first_piece(q);
     const void *values = begin_values(&first, NULL), *positions = begin_positions(q);
@@ -344,7 +344,7 @@ static void block_task(void *context, int i, int thread) {
     size_t n_head = (size_t)a->timeline->net->n_head, first = (size_t)i / n_head * QUERY_BLOCK;
     const struct queries q =
         find_queries(a, (size_t)i % n_head, first, smaller(QUERY_BLOCK, a->n - first));
-    attend(&q, thread, NULL);
+    attend_keys(&q, thread, NULL);
 }
 
 static void store_token(const struct attention *a, size_t row, size_t head) {
@@ -364,7 +364,7 @@ static void group_task(void *context, int i, int thread) {
     for (size_t row = a->group[g]; row < a->group[g + 1]; row++)
         store_token(a, row, head);
     const struct queries q = find_queries(a, head, a->group[g], a->group[g + 1] - a->group[g]);
-    attend(&q, thread, NULL);
+    attend_keys(&q, thread, NULL);
 }
 
 /* Scratch of a single token whose heads cannot be divided evenly among the threads.  Two loops of
@@ -391,7 +391,7 @@ static void head_task(void *context, int i, int thread) {
     const struct queries q = find_queries(a, (size_t)i, 0, 1);
     const struct piece next = first_of_next(&q);
     store_token(a, 0, q.head);
-    attend(&q, thread, begin_keys(&next, NULL));
+    attend_keys(&q, thread, begin_keys(&next, NULL));
 }
 
 /* The first loop of two.  Task 2 h stores the key and value of head h and computes its scores with

@@ -229,8 +229,8 @@ txl_status block_encode(struct block_coder *coder, enum weights_type type, int l
     return status;
 }
 
-static txl_status expand(struct block_coder *coder, const void *stored, size_t stored_size,
-                         void *out, size_t size, txl_error *error) {
+static txl_status expand_zstd(struct block_coder *coder, const void *stored, size_t stored_size,
+                              void *out, size_t size, txl_error *error) {
     size_t n = ZSTD_decompressDCtx(coder->expand, out, size, stored, stored_size);
     if (ZSTD_isError(n))
         return txl_fail(error, TXL_FORMAT, "a block does not expand: %s", ZSTD_getErrorName(n));
@@ -247,7 +247,7 @@ static txl_status load_part(struct block_coder *coder, const uint8_t *stored, si
         return TXL_OK;
     }
     *part = scratch;
-    return expand(coder, stored, stored_size, scratch, size, error);
+    return expand_zstd(coder, stored, stored_size, scratch, size, error);
 }
 
 txl_status block_decode(struct block_coder *coder, enum weights_type type,
@@ -263,7 +263,7 @@ txl_status block_decode(struct block_coder *coder, enum weights_type type,
         memcpy(elements, stored, size);
         return TXL_OK;
     case BLOCK_ZSTD:
-        return expand(coder, stored, block->stored, elements, size, error);
+        return expand_zstd(coder, stored, block->stored, elements, size, error);
     case BLOCK_PLANES: {
         size_t n = size / weights_type_size(type);
         const uint8_t *bytes = stored, *first = NULL, *rest = NULL;

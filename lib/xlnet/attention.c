@@ -128,8 +128,8 @@ static float attend_both_sides(const struct xlnet_timeline *timeline, const stru
     return factor;
 }
 
-static void attend(const struct xlnet_pass *p, const struct xlnet_timeline *timeline, size_t head,
-                   struct xlnet_rows rows, int thread) {
+static void attend_head(const struct xlnet_pass *p, const struct xlnet_timeline *timeline,
+                        size_t head, struct xlnet_rows rows, int thread) {
     const struct kernels *kernels = timeline->base.compute.kernels;
     size_t d_head = (size_t)timeline->net->d_head, width = xlnet_width(timeline->net), m = rows.m;
     size_t at = head * d_head; /* in a row of queries or results */
@@ -182,7 +182,7 @@ static void block_task(void *context, int i, int thread) {
     }
     size_t first = begin + block * XLNET_BLOCK;
     struct xlnet_rows rows = {first, 1, smaller(XLNET_BLOCK, end - first)};
-    attend(p, p->timeline, (size_t)i % n_head, rows, thread);
+    attend_head(p, p->timeline, (size_t)i % n_head, rows, thread);
 }
 
 void xlnet_attend(struct xlnet_pass *p) {
@@ -199,7 +199,7 @@ static void head_task(void *context, int i, int thread) {
     const struct xlnet_timeline *timeline = xlnet_pass_timeline(p, t);
     for (size_t row = p->each ? t : 0; row < (p->each ? t + 1 : p->content); row++)
         store_row(p, timeline, head, row);
-    attend(p, timeline, head, xlnet_pass_rows(p, t), thread);
+    attend_head(p, timeline, head, xlnet_pass_rows(p, t), thread);
 }
 
 void xlnet_store_and_attend(struct xlnet_pass *p) {

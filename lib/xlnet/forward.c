@@ -119,7 +119,7 @@ static void need_distances(const struct xlnet_pass *p) {
     }
 }
 
-static void embed(const struct xlnet_pass *p, const int32_t *ids) {
+static void embed_rows(const struct xlnet_pass *p, const int32_t *ids) {
     struct xlnet_timeline *timeline = p->timeline;
     size_t d_model = (size_t)timeline->net->d_model, rows = p->n_content + p->n_query;
     for (size_t t = 0; t < p->n_content; t += XLNET_QUERIES)
@@ -134,7 +134,7 @@ static void embed(const struct xlnet_pass *p, const int32_t *ids) {
 static txl_status forward_pass(struct xlnet_pass *p, const int32_t *ids, txl_error *error) {
     struct xlnet_timeline *timeline = p->timeline;
     need_distances(p);
-    embed(p, ids);
+    embed_rows(p, ids);
     for (p->l = 0; p->l < timeline->net->n_layer; p->l++) {
         const void *layer;
         txl_status status = layers_get(&timeline->base.layers, p->l, &layer, error);
