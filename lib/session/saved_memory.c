@@ -1,0 +1,310 @@
+/* Taking snapshots of sessions, and restoring them. */
+#include "saved_memory.h"
+#include "lib/base/error.h"
+#include "lib/base/half.h"
+#include "lib/base/reserved.h"
+#include "lib/network/kv_rows.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+/* ---- Sizes -------------------------------------------------------------------------------- */
+
+uint64_t memory_position_bytes(const txl_model *model, uint32_t memory_type) {
+    const struct network *network = model->network;
+    return (uint64_t)network->n_layer * network->row_width * rows_element_size(memory_type);
+}
+
+static void header_settings(const struct memory_header *h, txl_settings *settings) {
+    *settings = (txl_settings){.tgt_len = h->tgt_len,
+                               .mem_len = h->mem_len,
+                               .clamp_len = h->clamp_len,
+                               .same_length = h->same_length,
+                               .memory_type = (txl_memory_type)h->memory_type};
+}
+
+uint64_t memory_positions(const txl_model *model, const struct memory_header *h) {
+    txl_settings settings;
+    header_settings(h, &settings);
+    return h->next - model->family->first_row(model->network, &settings, h->next, h->segment_start);
+}
+
+uint8_t *memory_part(const txl_memory *memory, int part) {
+    uint8_t *at = memory->bytes + memory->header.header_size;
+    for (int i = 0; i < part; i++)
+        at += memory->header.part[i].size;
+    return at;
+}
+
+/* ---- The object --------------------------------------------------------------------------- */
+
+txl_memory *memory_new(const char *name, uint64_t size) {
+    txl_memory *memory = calloc(1, sizeof *memory);
+    if (!memory)
+        return NULL;
+    memory->name = strdup(name);
+    memory->bytes = size <= SIZE_MAX ? malloc((size_t)size) : NULL;
+    if (memory->name && memory->bytes)
+        return memory;
+    txl_memory_free(memory);
+    return NULL;
+}
+
+void txl_memory_free(txl_memory *memory) {
+    if (!memory)
+        return;
+    free(memory->name);
+    free(memory->bytes);
+    free(memory);
+}
+
+void txl_memory_settings(const txl_memory *memory, txl_settings *settings) {
+    header_settings(&memory->header, settings);
+    settings->arithmetic = memory->arithmetic;
+}
+
+void txl_memory_resume(const txl_memory *memory, txl_resume *resume) {
+    const struct memory_header *h = &memory->header;
+    *resume = (txl_resume){.random = {h->seed, h->stream, h->draw},
+                           .recent = (const int32_t *)memory_part(memory, RECENT),
+                           .n_recent = h->part[RECENT].size / sizeof(int32_t),
+                           .tail = (char)h->tail,
+                           .refresh = memory->rounds.refresh,
+                           .round = memory->rounds.round};
+}
+
+/* The model's name in a saved memory: its file's name without the folders. */
+static const char *model_name(const txl_model *model) {
+    const char *slash = strrchr(model->weights->name, '/');
+    return slash ? slash + 1 : model->weights->name;
+}
+
+/* ---- Rows, as floats and as the file has them --------------------------------------------- */
+
+static void pack_row(uint32_t memory_type, size_t n, const float *row, uint8_t *out) {
+    uint16_t *half = (uint16_t *)out;
+    if (memory_type == TXL_MEMORY_F32)
+        memcpy(out, row, n * sizeof *row);
+    for (size_t i = 0; memory_type == TXL_MEMORY_F16 && i < n; i++)
+        half[i] = f16_of_float(row[i]);
+    for (size_t i = 0; memory_type == TXL_MEMORY_BF16 && i < n; i++)
+        half[i] = bf16_of_float(row[i]);
+}
+
+static void save_rows(const txl_session *s, const struct memory_header *h, float *row,
+                      uint8_t *out) {
+    const struct network *network = s->model->network;
+    for (int layer = 0; layer < network->n_layer; layer++) {
+        for (uint64_t p = h->next - memory_positions(s->model, h); p < h->next; p++) {
+            s->model->family->export_row(s->timeline, layer, p, row);
+            pack_row(h->memory_type, network->row_width, row, out);
+            out += network->row_width * rows_element_size(h->memory_type);
+        }
+    }
+}
+
+static void load_rows(txl_session *s, const struct memory_header *h, float *row,
+                      const uint8_t *in) {
+    const struct network *network = s->model->network;
+    for (int layer = 0; layer < network->n_layer; layer++) {
+        for (uint64_t p = h->next - memory_positions(s->model, h); p < h->next; p++) {
+            s->model->kernels->widen[rows_type(h->memory_type)](in, NULL, 1, network->row_width,
+                                                                row);
+            s->model->family->import_row(s->timeline, layer, p, row);
+            in += network->row_width * rows_element_size(h->memory_type);
+        }
+    }
+}
+
+static bool are_finite(uint32_t memory_type, const uint8_t *bytes, uint64_t size) {
+    const float *wide = (const float *)bytes;
+    const uint16_t *half = (const uint16_t *)bytes;
+    const uint16_t exponent = memory_type == TXL_MEMORY_F16 ? 0x7c00 : 0x7f80;
+    for (uint64_t i = 0; i < size / rows_element_size(memory_type); i++)
+        if (memory_type == TXL_MEMORY_F32 ? !isfinite(wide[i]) : (half[i] & exponent) == exponent)
+            return false;
+    return true;
+}
+
+bool memory_is_finite(const txl_memory *memory) {
+    const struct memory_header *h = &memory->header;
+    return are_finite(TXL_MEMORY_F32, memory_part(memory, HIDDEN), h->part[HIDDEN].size) &&
+           are_finite(h->memory_type, memory_part(memory, ROWS), h->part[ROWS].size);
+}
+
+/* ---- Saving ------------------------------------------------------------------------------- */
+
+static struct memory_header make_header(const txl_session *s, const txl_resume *resume) {
+    const struct timeline *t = s->timeline;
+    const txl_settings *settings = &t->settings;
+    struct memory_header h = {
+        .magic = MEMORY_MAGIC,
+        .major = (uint16_t)settings_major(s->model->family->settings, s->model->settings),
+        .minor = settings->arithmetic > 0 ? 2
+                 : resume->refresh > 0    ? 1
+                                          : 0,
+        .model = s->model->weights->checksum,
+        .tgt_len = settings->tgt_len,
+        .mem_len = settings->mem_len,
+        .clamp_len = settings->clamp_len > 0 ? settings->clamp_len : -1,
+        .same_length = settings->same_length,
+        .memory_type = settings->memory_type,
+        .tail = (unsigned char)resume->tail,
+        .next = t->next,
+        .segment_start = t->segment_start,
+        .seed = resume->random.seed,
+        .stream = resume->random.stream,
+        .draw = resume->random.draw};
+    h.part[HIDDEN].size = s->started ? t->network->ends.d_model * sizeof(float) : 0;
+    h.part[SEGMENT].size = t->network->has_memory ? 0 : h.next * sizeof(int32_t);
+    h.part[RECENT].size = resume->n_recent * sizeof(int32_t);
+    h.part[ROWS].size =
+        memory_positions(s->model, &h) * memory_position_bytes(s->model, h.memory_type);
+    h.part[NAME].size = strnlen(model_name(s->model), MAX_NAME);
+    h.header_size = h.minor == 2   ? ROUNDS_END + sizeof(struct memory_arithmetic)
+                    : h.minor == 1 ? ROUNDS_END
+                                   : sizeof h;
+    h.file_size = h.header_size;
+    for (int i = 0; i < N_PART; i++)
+        h.file_size += h.part[i].size;
+    return h;
+}
+
+static struct memory_rounds make_rounds(const txl_resume *resume) {
+    struct memory_rounds rounds = {.refresh = resume->refresh, .round = resume->round};
+    rounds.checksum = XXH3_64bits(&rounds, offsetof(struct memory_rounds, checksum));
+    return rounds;
+}
+
+static void fill_memory(txl_memory *memory, const txl_session *s, const txl_resume *resume,
+                        float *row) {
+    struct memory_header *h = &memory->header;
+    const void *source[N_PART] = {[HIDDEN] = s->last,
+                                  [SEGMENT] = s->timeline->segment,
+                                  [RECENT] = resume->recent,
+                                  [NAME] = model_name(s->model)};
+    for (int i = 0; i < N_PART; i++) {
+        uint8_t *to = memory_part(memory, i);
+        if (i == ROWS)
+            save_rows(s, h, row, to);
+        else if (h->part[i].size > 0)
+            memcpy(to, source[i], h->part[i].size);
+        h->part[i].checksum = XXH3_64bits(to, h->part[i].size);
+    }
+    h->checksum = XXH3_64bits(h, offsetof(struct memory_header, checksum));
+    memcpy(memory->bytes, h, sizeof *h);
+    if (h->header_size > sizeof *h)
+        memcpy(memory->bytes + sizeof *h, &memory->rounds, sizeof memory->rounds);
+    if (h->header_size > ROUNDS_END) {
+        struct memory_arithmetic arithmetic = {.number = memory->arithmetic};
+        arithmetic.checksum =
+            XXH3_64bits(&arithmetic, offsetof(struct memory_arithmetic, checksum));
+        memcpy(memory->bytes + ROUNDS_END, &arithmetic, sizeof arithmetic);
+    }
+}
+
+txl_status txl_session_save(const txl_session *s, const txl_resume *resume, txl_memory **memory,
+                            txl_error *error) {
+    const txl_resume nothing = {0};
+    resume = resume ? resume : &nothing;
+    txl_status status = session_check_finished(s, error);
+    if (!status)
+        status = CHECK_RESERVED(txl_resume, resume, error);
+    if (status)
+        return status;
+    if (resume->refresh > 0 && resume->round >= resume->refresh)
+        return txl_fail(error, TXL_ARGUMENT, "token %" PRIu32 " of a round of %" PRIu32,
+                        resume->round, resume->refresh);
+    if (resume->n_recent > MAX_RECENT)
+        return txl_fail(error, TXL_ARGUMENT, "a saved memory keeps at most %d recent ids",
+                        MAX_RECENT);
+    struct memory_header header = make_header(s, resume);
+    float *row = malloc(s->model->network->row_width * sizeof *row);
+    txl_memory *made = row ? memory_new("the saved memory", header.file_size) : NULL;
+    if (made) {
+        made->header = header;
+        made->arithmetic = s->timeline->settings.arithmetic;
+        if (header.minor > 0)
+            made->rounds = make_rounds(resume);
+        const struct rounding before = session_rounding(s);
+        fill_memory(made, s, resume, row);
+        session_restore_rounding(&before);
+    }
+    free(row);
+    if (!made)
+        return txl_fail_memory(error, "a copy of the memory", header.file_size);
+    if (!memory_is_finite(made)) {
+        txl_memory_free(made);
+        return txl_fail(error, TXL_FORMAT,
+                        "%s: the network's keys or values are not finite, so that they cannot be "
+                        "saved; txl verify tells whether the file is damaged",
+                        model_name(s->model));
+    }
+    *memory = made;
+    return TXL_OK;
+}
+
+/* ---- Loading ------------------------------------------------------------------------------ */
+
+txl_status memory_refuse_model(const struct memory_header *h, const char *name,
+                               const char *saved_with, const txl_model *model, txl_error *error) {
+    return txl_fail(error, TXL_ARGUMENT,
+                    "%s: saved with %s (checksum %016" PRIx64 "), not with %s (%016" PRIx64
+                    "); name that model, or begin without this file",
+                    name, saved_with, h->model, model->weights->name, model->weights->checksum);
+}
+
+static txl_status check_settings(const txl_session *s, const txl_memory *memory, txl_error *error) {
+    const struct memory_header *h = &memory->header;
+    const txl_settings *settings = &s->timeline->settings;
+    static const char *const types[] = {"f32", "f16", "bf16"};
+    static const char *const arithmetics[] = {"fast", "exact"};
+    int clamp_len = settings->clamp_len > 0 ? settings->clamp_len : -1;
+    if (memory->arithmetic != settings->arithmetic)
+        return txl_fail(error, TXL_ARGUMENT,
+                        "%s: saved with the %s arithmetic, not with the %s one; take the saved one",
+                        memory->name, arithmetics[memory->arithmetic],
+                        arithmetics[settings->arithmetic]);
+    if (h->tgt_len == settings->tgt_len && h->mem_len == settings->mem_len &&
+        h->clamp_len == clamp_len && h->same_length == settings->same_length &&
+        h->memory_type == settings->memory_type)
+        return TXL_OK;
+    return txl_fail(error, TXL_ARGUMENT,
+                    "%s: saved with tgt_len %d, mem_len %d, clamp_len %d, same_length %s, "
+                    "memory_type %s, not with %d, %d, %d, %s, %s; take the saved ones",
+                    memory->name, h->tgt_len, h->mem_len, h->clamp_len,
+                    h->same_length ? "yes" : "no", types[h->memory_type], settings->tgt_len,
+                    settings->mem_len, clamp_len, settings->same_length ? "yes" : "no",
+                    types[settings->memory_type]);
+}
+
+txl_status txl_session_load(txl_session *s, const txl_memory *memory, txl_error *error) {
+    struct timeline *t = s->timeline;
+    const struct memory_header *h = &memory->header;
+    if (h->model != s->model->weights->checksum) {
+        char saved_with[MAX_NAME + 1] = "";
+        memcpy(saved_with, memory_part(memory, NAME), h->part[NAME].size);
+        return memory_refuse_model(h, memory->name, saved_with, s->model, error);
+    }
+    txl_status status = check_settings(s, memory, error);
+    if (status)
+        return status;
+    float *row = malloc(t->network->row_width * sizeof *row);
+    if (!row)
+        return txl_fail_memory(error, "a row", t->network->row_width * sizeof *row);
+    txl_session_reset(s);
+    t->next = h->next;
+    t->segment_start = h->segment_start;
+    s->started = h->part[HIDDEN].size > 0;
+    memcpy(s->last, memory_part(memory, HIDDEN), h->part[HIDDEN].size);
+    if (h->part[SEGMENT].size > 0)
+        memcpy(t->segment, memory_part(memory, SEGMENT), h->part[SEGMENT].size);
+    const struct rounding before = session_rounding(s);
+    load_rows(s, h, row, memory_part(memory, ROWS));
+    session_restore_rounding(&before);
+    free(row);
+    return TXL_OK;
+}
