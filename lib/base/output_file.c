@@ -80,7 +80,8 @@ static bool is_temporary(const char *name, const char *base, size_t length) {
            name[length + (size_t)end] == '\0';
 }
 
-/* Whoever writes a file has a lock on it, but for the moment after it was made. */
+/* Removes a file that a dead process left.  A writer locks its file a moment after it is made, so
+ * new files stay. */
 static void remove_left(int folder, const char *name) {
     const time_t moment = 60;
     struct stat info;

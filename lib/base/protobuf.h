@@ -8,7 +8,7 @@
 
 enum protobuf_type { PROTOBUF_VARINT = 0, PROTOBUF_64 = 1, PROTOBUF_BYTES = 2, PROTOBUF_32 = 5 };
 
-/* What is left of a message. */
+/* The rest of a message. */
 struct protobuf {
     const uint8_t *at, *end;
 };

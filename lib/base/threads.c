@@ -68,7 +68,7 @@ static inline void spin_pause(void) {
 #endif
 }
 
-/* What a thread does while it waits. */
+/* One turn of a waiting thread. */
 static void spend_time(struct pool *pool, int thread) {
     if (!pool->idle || !pool->idle(pool->idle_context, thread))
         spin_pause();

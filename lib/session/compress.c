@@ -32,7 +32,7 @@ struct txl_compressor {
     int32_t *elements; /* [most] */
     struct stream streams[MAX_STREAMS];
     struct buffer out;
-    uint64_t told; /* bytes of text that `progress` knows of */
+    uint64_t reported; /* bytes of text that `progress` knows of */
     /* Of the frame, those that the model is compressing: */
     struct stream listed[MAX_STREAMS];
     uint32_t number[MAX_STREAMS];
@@ -61,8 +61,7 @@ uint64_t compress_memory(uint64_t memory) {
     return (uint64_t)machine.totalram * machine.mem_unit / 2;
 }
 
-/* What is stored of a stream: *size bytes.  While it is compressed, that is at most as many as in
- * the end. */
+/* The *size bytes of a stream that are stored if it ends now. */
 static const char *stored_bytes(const struct stream *stream, size_t *size) {
     const struct buffer *plain = &stream->plain, *code = &stream->code;
     const char *bytes = (const char *)stream->text;
@@ -85,8 +84,8 @@ static bool tell_progress(void *context, size_t bytes) {
         stored_bytes(&c->listed[i], &size);
         stored += size;
     }
-    c->told += bytes;
-    return !c->how.progress || c->how.progress(c->how.context, c->told, stored);
+    c->reported += bytes;
+    return !c->how.progress || c->how.progress(c->how.context, c->reported, stored);
 }
 
 static txl_status open_parts(txl_compressor *c, const txl_model *model, txl_error *error) {
@@ -224,7 +223,7 @@ static txl_status write_frame(txl_compressor *c, txl_error *error) {
     c->done.stored += c->out.length;
     c->done.frames++;
     XXH3_64bits_update(c->sum, c->text, frame->size);
-    c->told = c->done.size;
+    c->reported = c->done.size;
     return write_out(c, error);
 }
 
@@ -275,9 +274,9 @@ txl_status txl_compressor_finish(txl_compressor *c, txl_error *error) {
     if (!trailer_write(&c->done, &c->out))
         return txl_fail_memory(error, "a trailer", TRAILER_SIZE);
     c->done.stored += TRAILER_SIZE;
-    txl_status told = tell_progress(c, 0) ? TXL_OK : TXL_STOPPED;
+    bool goes_on = tell_progress(c, 0);
     c->done = (struct trailer){0};
-    c->told = 0;
+    c->reported = 0;
     XXH3_64bits_reset(c->sum);
-    return told ? txl_fail(error, told, "stopped by the caller") : write_out(c, error);
+    return goes_on ? write_out(c, error) : txl_fail(error, TXL_STOPPED, "stopped by the caller");
 }

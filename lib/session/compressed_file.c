@@ -72,7 +72,7 @@ static txl_status bad_header(const char *what, txl_error *error) {
     return txl_fail(error, TXL_FORMAT, "damaged: %s", what);
 }
 
-/* What a header says apart from its checksum. */
+/* A header without its checksum. */
 static txl_status check_frame(const struct frame *frame, txl_error *error) {
     const txl_settings *s = &frame->settings;
     if (frame->size < 1 || frame->size > MAX_FRAME || frame->size < frame->n ||

@@ -1,5 +1,5 @@
-/* Decompressing.  Whoever wrote the file may be a stranger: a frame is read when all of it is there
- * and its sizes are known to be small, and its text is written when its checksums are right. */
+/* Decompressing.  The file may come from anybody: a frame is read once all of it is there and its
+ * sizes are known to be small, and its text is written only if its checksums are right. */
 #include "compress.h"
 #include "lib/base/error.h"
 #include "lib/base/reserved.h"
@@ -23,7 +23,7 @@ struct txl_decompressor {
     bool inside;           /* frames have come, and their trailer has not */
     bool passed;           /* damaged bytes were, before the first frame of a text */
     uint64_t text, stored; /* of everything so far, for `progress` */
-    uint64_t told;         /* bytes of the frame's text that were told */
+    uint64_t reported;     /* bytes of the frame's text that `progress` knows of */
     const struct frame *frame;
     struct stream streams[MAX_STREAMS];
     unsigned char *out; /* [MAX_FRAME] the text of a frame */
@@ -90,11 +90,11 @@ static bool same_settings(const txl_settings *a, const txl_settings *b) {
 
 static bool tell_progress(void *context, size_t bytes) {
     txl_decompressor *d = context;
-    d->told += bytes;
+    d->reported += bytes;
     const uint64_t stored =
-        d->told > 0 ? frame_streams_size(d->frame) * d->told / d->frame->size : 0;
+        d->reported > 0 ? frame_streams_size(d->frame) * d->reported / d->frame->size : 0;
     return !d->how.progress ||
-           d->how.progress(d->how.context, d->text + d->told, d->stored + stored);
+           d->how.progress(d->how.context, d->text + d->reported, d->stored + stored);
 }
 
 static txl_status find_model(txl_decompressor *d, const struct frame *frame,
@@ -271,7 +271,7 @@ static txl_status take_frame(txl_decompressor *d, const struct frame *frame, siz
         return status;
     d->inside = true;
     d->frame = frame;
-    d->told = 0;
+    d->reported = 0;
     tell_frame(d, frame, header);
     if (!d->how.list) {
         status = decode_streams(d, frame, (unsigned char *)d->in.data + header, error);
@@ -287,7 +287,7 @@ static txl_status take_frame(txl_decompressor *d, const struct frame *frame, siz
     d->text += frame->size;
     d->stored += stored;
     buffer_drop(&d->in, stored);
-    d->told = 0;
+    d->reported = 0;
     return tell_progress(d, 0) ? TXL_OK : txl_fail(error, TXL_STOPPED, "stopped by the caller");
 }
 

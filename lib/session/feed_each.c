@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Several timelines advance in one pass if they are alike. */
+/* Refuses sessions that cannot advance in one pass. */
 static txl_status check_alike(txl_session *const *sessions, size_t n, txl_error *error) {
     const txl_settings *first = &sessions[0]->timeline->settings;
     for (size_t i = 1; i < n; i++) {
@@ -109,7 +109,8 @@ static bool feeds_alone(const txl_session *s) {
     return family->advances_alone && family->advances_alone(s->timeline);
 }
 
-/* Feeds some sessions alone and the others together, of which it makes the lists. */
+/* Feeds some sessions alone, lists the others in together[n] and its_id[n], and feeds them
+ * together. */
 static txl_status feed_apart(txl_session *const *sessions, size_t n, const int32_t *ids,
                              txl_session **together, int32_t *its_id, txl_error *error) {
     size_t n_together = 0;

@@ -21,7 +21,7 @@ static inline size_t quantised_room(size_t n) {
 uint64_t quantise(const float *e, size_t n, double sum, const unsigned char *used,
                   uint32_t *frequency);
 
-/* What the frequencies before entry i add up to. */
+/* The sum of the frequencies before entry i. */
 uint64_t quantised_below(const uint32_t *frequency, size_t i);
 
 /* The entry at `place` < total, and in *below what those before it add up to. */

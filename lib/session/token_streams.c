@@ -298,11 +298,11 @@ static txl_status feed_runs(const struct stream_coder *coder, struct run *runs, 
 }
 
 static txl_status tell_progress(struct stream_coder *coder, const struct run *runs, size_t n,
-                                size_t *told, txl_error *error) {
-    size_t done = 0, before = *told;
+                                size_t *reported, txl_error *error) {
+    size_t done = 0, before = *reported;
     for (size_t i = 0; i < n; i++)
         done += runs[i].stream->raw ? runs[i].stream->size : runs[i].done;
-    *told = done;
+    *reported = done;
     return coder->progress && !coder->progress(coder->context, done - before)
                ? txl_fail(error, TXL_STOPPED, "stopped by the caller")
                : TXL_OK;
@@ -311,7 +311,7 @@ static txl_status tell_progress(struct stream_coder *coder, const struct run *ru
 static txl_status code_group(struct stream_coder *coder, struct stream *streams, size_t n,
                              bool decodes, txl_error *error) {
     struct run runs[MAX_STREAMS] = {{0}};
-    size_t n_fed = 0, told = 0;
+    size_t n_fed = 0, reported = 0;
     for (size_t i = 0; i < n; i++) {
         runs[i] = (struct run){.session = coder->sessions[i], .literals = &coder->literals[i]};
         start_run(coder, &runs[i], &streams[i], decodes);
@@ -319,7 +319,7 @@ static txl_status code_group(struct stream_coder *coder, struct stream *streams,
     for (;;) {
         txl_status status = feed_runs(coder, runs, n, &n_fed, error);
         if (!status)
-            status = tell_progress(coder, runs, n, &told, error);
+            status = tell_progress(coder, runs, n, &reported, error);
         if (status || n_fed == 0)
             return status;
         for (size_t i = 0; i < n && !status; i++)

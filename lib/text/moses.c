@@ -423,7 +423,7 @@ static txl_status tokenize_line(struct line *line, txl_error *error) {
     return status;
 }
 
-/* What a token stands for.  Bytes that rules added to it do not count, unless there are no
+/* The bytes that a token stands for.  Bytes that rules added do not count, unless there are no
  * others. */
 static struct origin origin_of_token(const struct traced *traced, struct word word) {
     size_t begin = (size_t)(word.text - traced->text.data), end = begin + word.length;

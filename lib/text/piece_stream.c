@@ -352,7 +352,7 @@ static txl_status cut_window(struct piece_stream *s, bool last, txl_error *error
 
 /* ---- The normaliser ----------------------------------------------------------------------- */
 
-/* Makes room for `length` bytes in the window.  What is there is cut first. */
+/* Makes room for `length` bytes in the window; cuts the text that is there first. */
 static txl_status make_room(struct piece_stream *s, size_t length, txl_error *error) {
     if (length <= s->room - s->end)
         return TXL_OK;

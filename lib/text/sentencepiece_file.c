@@ -1,4 +1,4 @@
-/* Reads SentencePiece model files: a protobuf message ModelProto, of which these fields are used:
+/* Reads SentencePiece model files, and these fields of their protobuf message ModelProto:
  *
  *     1      pieces: 1 spelling, 2 score (float), 3 type
  *     2      trainer: 3 kind of model, 24 word marks as suffixes, 35 byte fallback, 44 surface of
@@ -36,7 +36,7 @@ struct model {
     size_t n_charsmap;
 };
 
-/* `of` and `name`: of which part the field is. */
+/* `of` and `name` say where the field is. */
 static txl_status bad_message(const struct model *model, const struct protobuf *message,
                               const char *of, const char *name, txl_error *error) {
     return txl_fail(error, TXL_FORMAT,

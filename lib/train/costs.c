@@ -7,7 +7,7 @@
  *     in attention three times for each of its three products, over the visible positions alone
  *
  * with the memory full.  A step has tgt_len tokens and mem_len rows of memory for each stream, and
- * the position rows of one.  What is left out is linear in what is counted, and small. */
+ * the position rows of one.  The rest is small, and linear in these. */
 #include "training.h"
 
 static double visible_positions(const struct transformer_xl *net, const txl_training *how) {

@@ -71,7 +71,7 @@ struct training {
     /* The tensors in f32 in the order of their names; trained ones come first. */
     float *weight, *gradient;
     size_t n_weight, n_parameter;
-    float *beside[MOST_BESIDE]; /* [n_weight] each, for whoever changes the weights */
+    float *beside[MOST_BESIDE]; /* [n_weight] each: the trainer's or the learner's */
     int n_beside;
 
     void *vocabulary; /* the model's */

@@ -12,7 +12,7 @@ struct expansion {
     char *out;
 };
 
-/* What a thread works with, and how its part of a run ended. */
+/* A thread's coder, and how its part of a run ended. */
 struct worker {
     struct block_coder *coder;
     txl_status status;

@@ -10,7 +10,8 @@
  *     block          all ranks are 0: the tokens see each other both ways
  *     gaps           known tokens have rank 0, gaps 1, 2, .. in the order they are filled
  *
- * What a content row sees is fixed once its rank is, so its keys and values never change. */
+ * Once a content row has its rank, it always sees the same rows: its keys and values never change.
+ */
 #ifndef TXL_XLNET_TIMELINE_H
 #define TXL_XLNET_TIMELINE_H
 
