@@ -38,65 +38,46 @@ void train_sum_rows(struct training *t, size_t rows, size_t n, const float *x, s
 
 /* ---- Norms -------------------------------------------------------------------------------- */
 
-/* A layer norm of x[n, d_model], and what its gradient needs: mean[n], inverse[n].  weights NULL:
- * there is no norm. */
+/* A layer norm of x[n, d_model].  weights NULL: there is none. */
 struct norm {
     const struct layer_norm *weights;
     size_t n;
     const float *x;
-    float *out, *mean, *inverse;
+    struct normed to;
 };
 
 /* The norm of the attention sublayer's sum; with pre_lnorm, that of the feed-forward sublayer's
  * input. */
 static struct norm norm_1(const struct training *t, int l) {
     const struct layer *weights = &t->net->layer[l];
-    const struct trained_layer *layer = &t->layer[l];
-    return (struct norm){t->net->pre_lnorm ? &weights->feed_forward_norm : &weights->attention_norm,
-                         t->n,
-                         layer->sum_1,
-                         layer->normed_1,
-                         layer->mean_1,
-                         layer->inverse_1};
+    const struct layer_norm *norm =
+        t->net->pre_lnorm ? &weights->feed_forward_norm : &weights->attention_norm;
+    return (struct norm){norm, t->n, t->layer[l].sum_1, t->layer[l].norm_1};
 }
 
 /* The norm of the feed-forward sublayer's sum; with pre_lnorm there is none. */
 static struct norm norm_2(const struct training *t, int l) {
-    const struct trained_layer *layer = &t->layer[l];
-    return (struct norm){t->net->pre_lnorm ? NULL : &t->net->layer[l].feed_forward_norm,
-                         t->n,
-                         layer->sum_2,
-                         layer->output,
-                         layer->mean_2,
-                         layer->inverse_2};
+    const struct layer_norm *norm = t->net->pre_lnorm ? NULL : &t->net->layer[l].feed_forward_norm;
+    return (struct norm){norm, t->n, t->layer[l].sum_2, t->layer[l].norm_2};
 }
 
 /* With pre_lnorm, the norms of the attention sublayer's input and of the memory. */
 static struct norm input_norm(const struct training *t, int l) {
     const struct trained_layer *layer = &t->layer[l];
-    return (struct norm){&t->net->layer[l].attention_norm,
-                         t->n,
-                         layer->input,
-                         layer->normed_input,
-                         layer->input_mean,
-                         layer->input_inverse};
+    return (struct norm){&t->net->layer[l].attention_norm, t->n, layer->input, layer->input_norm};
 }
 
 static struct norm memory_norm(const struct training *t, int l) {
     const struct trained_layer *layer = &t->layer[l];
-    return (struct norm){&t->net->layer[l].attention_norm,
-                         t->batch * t->memory_length,
-                         layer->memory,
-                         layer->normed_memory,
-                         layer->memory_mean,
-                         layer->memory_inverse};
+    return (struct norm){&t->net->layer[l].attention_norm, t->batch * t->memory_length,
+                         layer->memory, layer->memory_norm};
 }
 
 static void norm_row(const struct training *t, const struct norm *norm, size_t r) {
     size_t d = (size_t)t->net->d_model;
     t->loops->norm(d, norm->x + r * d, norm->weights->weight, norm->weights->bias,
-                   (float)t->net->network.layer_norm_eps, norm->out + r * d, &norm->mean[r],
-                   &norm->inverse[r]);
+                   (float)t->net->network.layer_norm_eps, norm->to.out + r * d, &norm->to.mean[r],
+                   &norm->to.inverse[r]);
 }
 
 struct norm_rows {
@@ -183,7 +164,7 @@ static void residual_gradient_task(void *context, int i, int thread) {
     for (size_t r = rows.first; r < rows.end; r++) {
         float *d_sum = s->d_sum ? s->d_sum + r * d : NULL;
         if (norm->weights)
-            t->loops->norm_gradient(d, norm->x + r * d, norm->mean[r], norm->inverse[r],
+            t->loops->norm_gradient(d, norm->x + r * d, norm->to.mean[r], norm->to.inverse[r],
                                     norm->weights->weight, s->d_out + r * d, s->add, d_sum,
                                     d_weight, d_bias);
         if (s->branch && t->dropout.threshold > 0) {
@@ -264,7 +245,7 @@ static const float *memory_rows(struct training *t, int l) {
     if (!t->net->pre_lnorm)
         return layer->memory;
     norm_rows(t, memory_norm(t, l));
-    return layer->normed_memory;
+    return layer->memory_norm.out;
 }
 
 static struct product project_memory(const struct training *t, int l, const float *rows) {
@@ -282,7 +263,7 @@ static void project(struct training *t, int l) {
     struct trained_layer *layer = &t->layer[l];
     if (t->net->pre_lnorm)
         norm_rows(t, input_norm(t, l));
-    const float *x = t->net->pre_lnorm ? layer->normed_input : layer->input;
+    const float *x = t->net->pre_lnorm ? layer->input_norm.out : layer->input;
     const struct product product[] = {
         linear(t->n, x, &weights->qkv, layer->qkv),
         project_memory(t, l, memory_rows(t, l)),
@@ -300,13 +281,13 @@ void train_layer(struct training *t, int l) {
     products_run(&t->products, &o, 1);
     add_residual(t, l, DROP_ATTENTION, layer->input, layer->sum_1, norm_1(t, l));
     struct inner inner = {t, l};
-    struct product first = linear(t->n, layer->normed_1, &weights->feed_forward_1, layer->inner);
+    struct product first = linear(t->n, layer->norm_1.out, &weights->feed_forward_1, layer->inner);
     first.finish = finish_inner;
     first.context = &inner;
     products_run(&t->products, &first, 1);
     const struct product second = linear(t->n, layer->inner, &weights->feed_forward_2, t->output);
     products_run(&t->products, &second, 1);
-    add_residual(t, l, DROP_FEED_FORWARD, t->net->pre_lnorm ? layer->sum_1 : layer->normed_1,
+    add_residual(t, l, DROP_FEED_FORWARD, t->net->pre_lnorm ? layer->sum_1 : layer->norm_1.out,
                  layer->sum_2, norm_2(t, l));
 }
 
@@ -342,7 +323,7 @@ static void feed_forward_gradient(struct training *t, int l, const float *d_bran
                    gradient_of(t, weights->feed_forward_bias_1));
     struct product first[] = {
         input_gradient(t->n, t->d_inner, &weights->feed_forward_1, to),
-        weight_gradient(t, t->n, t->d_inner, d_inner, layer->normed_1, &weights->feed_forward_1),
+        weight_gradient(t, t->n, t->d_inner, d_inner, layer->norm_1.out, &weights->feed_forward_1),
     };
     first[0].add = add;
     products_run(&t->products, first, 2);
@@ -356,8 +337,8 @@ static void attention_gradient(struct training *t, int l, const float *d_branch,
     struct trained_layer *layer = &t->layer[l];
     size_t d = (size_t)t->net->d_model, width = head_width(t->net);
     size_t m = t->batch * t->memory_length, rows = t->memory_length + t->length;
-    const float *x = t->net->pre_lnorm ? layer->normed_input : layer->input;
-    const float *memory = t->net->pre_lnorm ? layer->normed_memory : layer->memory;
+    const float *x = t->net->pre_lnorm ? layer->input_norm.out : layer->input;
+    const float *memory = t->net->pre_lnorm ? layer->memory_norm.out : layer->memory;
     const struct matrix q = matrix_rows(&weights->qkv, 0, width), kv = kv_of(weights, width);
     const struct product out[] = {
         input_gradient(t->n, d_branch, &weights->o, t->d_attended),

@@ -33,27 +33,31 @@ enum dropout_place {
 enum dropout_layer_place { DROP_ATTENTION, DROP_PROBABILITY, DROP_RELU, DROP_FEED_FORWARD };
 enum { DROP_LAYER_PLACES = 4 };
 
+/* The output of a layer norm, and what its gradient needs. */
+struct normed {
+    float *out;            /* [rows, d_model] */
+    float *mean, *inverse; /* [rows] */
+};
+
 /* What the forward pass of a layer keeps for the backward pass.  n is batch * tgt_len rows, m batch
  * * mem_len. */
 struct trained_layer {
-    float *memory;        /* [m, d_model]: inputs of the layer before this segment */
-    const float *input;   /* [n, d_model] */
-    float *normed_input;  /* pre_lnorm: [n, d_model] and [m, d_model], the input of the product */
-    float *normed_memory; /* without pre_lnorm they are the input and the memory themselves */
-    float *input_mean, *input_inverse;   /* pre_lnorm: [n] */
-    float *memory_mean, *memory_inverse; /* pre_lnorm: [m] */
-    float *qkv;                          /* [n, 3 n_head d_head] */
-    float *memory_kv;                    /* [m, 2 n_head d_head] */
-    float *positions;                    /* [mem_len + tgt_len, n_head d_head], farthest first */
-    float *probability;                  /* [batch, n_head, tgt_len, mem_len + tgt_len] */
-    float *attended;                     /* [n, n_head d_head] */
-    float *sum_1;                        /* [n, d_model]: input + attention */
-    float *normed_1;                     /* [n, d_model]: the feed-forward sublayer's input */
-    float *mean_1, *inverse_1;           /* [n], of the norm between sum_1 and normed_1 */
-    float *inner;                        /* [n, d_inner], after ReLU and dropout */
-    float *sum_2;              /* [n, d_model]: the feed-forward sublayer's residual sum */
-    float *mean_2, *inverse_2; /* [n]; not pre_lnorm */
-    float *output;             /* [n, d_model] */
+    float *memory;      /* [m, d_model]: inputs of the layer before this segment */
+    const float *input; /* [n, d_model] */
+    /* pre_lnorm: the norms of input and memory, [n] and [m] rows, which are projected; without
+     * pre_lnorm, input and memory themselves are. */
+    struct normed input_norm, memory_norm;
+    float *qkv;           /* [n, 3 n_head d_head] */
+    float *memory_kv;     /* [m, 2 n_head d_head] */
+    float *positions;     /* [mem_len + tgt_len, n_head d_head], farthest first */
+    float *probability;   /* [batch, n_head, tgt_len, mem_len + tgt_len] */
+    float *attended;      /* [n, n_head d_head] */
+    float *sum_1;         /* [n, d_model]: input + attention */
+    struct normed norm_1; /* of sum_1: [n], the feed-forward sublayer's input */
+    float *inner;         /* [n, d_inner], after ReLU and dropout */
+    float *sum_2;         /* [n, d_model]: the feed-forward sublayer's residual sum */
+    struct normed norm_2; /* of sum_2: [n]; not pre_lnorm */
+    float *output;        /* [n, d_model] */
 };
 
 struct training {

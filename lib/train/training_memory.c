@@ -6,6 +6,11 @@ static float *take_rows(struct arena *arena, uint64_t rows, uint64_t columns) {
     return arena_take(arena, rows, columns * sizeof(float));
 }
 
+static struct normed take_norm(struct arena *arena, uint64_t rows, uint64_t d_model) {
+    return (struct normed){take_rows(arena, rows, d_model), take_rows(arena, rows, 1),
+                           take_rows(arena, rows, 1)};
+}
+
 /* Rows whose logits are computed together: those that fit into 32 MiB, but at least a piece. */
 static size_t softmax_rows(const struct training *t, size_t n) {
     size_t rows = ((size_t)8 << 20) / ends_most_entries(t->ends) / ROW_PIECE * ROW_PIECE;
@@ -20,15 +25,10 @@ static void lay_out_layer(struct training *t, struct arena *arena, struct traine
     uint64_t keys = (uint64_t)t->how.mem_len + (uint64_t)t->how.tgt_len;
     layer->memory = take_rows(arena, m, d);
     if (net->pre_lnorm) {
-        layer->normed_input = take_rows(arena, n, d);
-        layer->normed_memory = take_rows(arena, m, d);
-        layer->input_mean = take_rows(arena, n, 1);
-        layer->input_inverse = take_rows(arena, n, 1);
-        layer->memory_mean = take_rows(arena, m, 1);
-        layer->memory_inverse = take_rows(arena, m, 1);
+        layer->input_norm = take_norm(arena, n, d);
+        layer->memory_norm = take_norm(arena, m, d);
     } else {
-        layer->mean_2 = take_rows(arena, n, 1);
-        layer->inverse_2 = take_rows(arena, n, 1);
+        layer->norm_2 = take_norm(arena, n, d);
     }
     layer->qkv = take_rows(arena, n, 3 * width);
     layer->memory_kv = take_rows(arena, m, 2 * width);
@@ -36,12 +36,10 @@ static void lay_out_layer(struct training *t, struct arena *arena, struct traine
     layer->probability = take_rows(arena, n * (uint64_t)net->n_head, keys);
     layer->attended = take_rows(arena, n, width);
     layer->sum_1 = take_rows(arena, n, d);
-    layer->normed_1 = take_rows(arena, n, d);
-    layer->mean_1 = take_rows(arena, n, 1);
-    layer->inverse_1 = take_rows(arena, n, 1);
+    layer->norm_1 = take_norm(arena, n, d);
     layer->inner = take_rows(arena, n, (uint64_t)net->d_inner);
     layer->sum_2 = take_rows(arena, n, d);
-    layer->output = net->pre_lnorm ? layer->sum_2 : take_rows(arena, n, d);
+    layer->output = net->pre_lnorm ? layer->sum_2 : layer->norm_2.out;
 }
 
 static void lay_out_work(struct training *t, struct arena *arena, uint64_t n, uint64_t m) {
