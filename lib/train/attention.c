@@ -302,8 +302,8 @@ static void position_task(void *context, int piece, int thread) {
     (void)thread;
     struct training *t = context;
     size_t width = head_width(t->net), rows = t->memory_length + t->length;
-    const struct part part = part_of(rows, ROW_PIECE, piece);
-    size_t row = part.first, n = (part.end - part.first) * width;
+    const struct task_range range = task_range_of(rows, ROW_PIECE, piece);
+    size_t row = range.first, n = (range.end - range.first) * width;
     float *sum = t->d_position + row * width;
     memcpy(sum, t->d_positions + row * width, n * sizeof *sum);
     for (size_t b = 1; b < t->batch; b++)

@@ -26,7 +26,7 @@ struct row_sums {
 static void sum_task(void *context, int i, int thread) {
     (void)thread;
     const struct row_sums *s = context;
-    const struct part c = part_of(s->n, COLUMN_PIECE, i);
+    const struct task_range c = task_range_of(s->n, COLUMN_PIECE, i);
     s->t->loops->sum_rows(s->rows, c.end - c.first, s->x + c.first, s->ldx, s->sum + c.first);
 }
 
@@ -88,7 +88,7 @@ struct norm_rows {
 static void norm_task(void *context, int i, int thread) {
     (void)thread;
     const struct norm_rows *s = context;
-    const struct part rows = part_of(s->norm.n, ROW_PIECE, i);
+    const struct task_range rows = task_range_of(s->norm.n, ROW_PIECE, i);
     for (size_t r = rows.first; r < rows.end; r++)
         norm_row(s->t, &s->norm, r);
 }
@@ -119,7 +119,7 @@ static void residual_task(void *context, int i, int thread) {
     const struct residual *s = context;
     struct training *t = s->t;
     size_t d = (size_t)t->net->d_model;
-    const struct part rows = part_of(t->n, ROW_PIECE, i);
+    const struct task_range rows = task_range_of(t->n, ROW_PIECE, i);
     for (size_t r = rows.first; r < rows.end; r++) {
         float *output = t->output + r * d, *sum = s->sum + r * d;
         if (s->bias)
@@ -158,7 +158,7 @@ static void residual_gradient_task(void *context, int i, int thread) {
     struct training *t = s->t;
     const struct norm *norm = &s->norm;
     size_t d = (size_t)t->net->d_model;
-    const struct part rows = part_of(norm->n, ROW_PIECE, i);
+    const struct task_range rows = task_range_of(norm->n, ROW_PIECE, i);
     float *d_weight = t->partial + (size_t)i * 3 * d, *d_bias = d_weight + d;
     memset(d_weight, 0, 3 * d * sizeof *d_weight);
     for (size_t r = rows.first; r < rows.end; r++) {

@@ -164,12 +164,12 @@ static inline size_t pieces(size_t n, size_t piece) {
 }
 
 /* Elements [first, end) of n, which are those of task i. */
-struct part {
+struct task_range {
     size_t first, end;
 };
-static inline struct part part_of(size_t n, size_t piece, int i) {
+static inline struct task_range task_range_of(size_t n, size_t piece, int i) {
     size_t first = (size_t)i * piece;
-    return (struct part){first, smaller(n, first + piece)};
+    return (struct task_range){first, smaller(n, first + piece)};
 }
 
 static inline uint32_t layer_place(int l, enum dropout_layer_place place) {

@@ -187,7 +187,7 @@ static void drop_task(void *context, int i, int thread) {
     const struct dropped *s = context;
     struct training *t = s->t;
     size_t d = (size_t)t->net->d_model;
-    const struct part rows = part_of(s->n, ROW_PIECE, i);
+    const struct task_range rows = task_range_of(s->n, ROW_PIECE, i);
     for (size_t r = rows.first; r < rows.end; r++) {
         if (s->from != s->to)
             memcpy(s->to + r * d, s->from + r * d, d * sizeof *s->to);

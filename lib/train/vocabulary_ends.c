@@ -32,7 +32,7 @@ static void embed_task(void *context, int i, int thread) {
     const struct embedding *e = context;
     struct training *t = e->t;
     size_t d = (size_t)t->net->d_model;
-    const struct part rows = part_of(e->count, ROW_PIECE, i);
+    const struct task_range rows = task_range_of(e->count, ROW_PIECE, i);
     float scale = (float)sqrt((double)d);
     for (size_t k = rows.first; k < rows.end; k++) {
         size_t row = t->member[k];
@@ -75,7 +75,7 @@ static void unembed_task(void *context, int i, int thread) {
     const struct embedding *e = context;
     struct training *t = e->t;
     size_t d = (size_t)t->net->d_model;
-    const struct part rows = part_of(e->count, ROW_PIECE, i);
+    const struct task_range rows = task_range_of(e->count, ROW_PIECE, i);
     float scale = (float)sqrt((double)d);
     for (size_t k = rows.first; k < rows.end; k++) {
         size_t row = t->member[k];
@@ -93,7 +93,7 @@ static void scatter_task(void *context, int i, int thread) {
     const struct embedding *e = context;
     struct training *t = e->t;
     size_t width = e->band->embedding.n_col;
-    const struct part columns = part_of(width, COLUMN_PIECE, i);
+    const struct task_range columns = task_range_of(width, COLUMN_PIECE, i);
     float *table = gradient_of(t, e->band->embedding.data);
     const float *rows = e->band->embedding_projection.data ? t->d_narrow : e->wide;
     for (size_t k = 0; k < e->count; k++) {
@@ -189,7 +189,7 @@ static void entropy_task(void *context, int i, int thread) {
     const struct softmax *s = context;
     struct training *t = s->t;
     size_t n = s->n + s->n_cluster;
-    const struct part rows = part_of(s->count, ROW_PIECE, i);
+    const struct task_range rows = task_range_of(s->count, ROW_PIECE, i);
     for (size_t k = rows.first; k < rows.end; k++) {
         float *logit = t->logit + k * n;
         size_t row = t->member[s->first + k];
@@ -285,7 +285,7 @@ static void distribution_task(void *context, int i, int thread) {
     const struct band *band = &t->ends->band[s->band];
     size_t n = s->n + s->n_cluster, n_band = (size_t)t->ends->n_band;
     size_t n_token = ends_n_token(t->ends);
-    const struct part rows = part_of(s->count, ROW_PIECE, i);
+    const struct task_range rows = task_range_of(s->count, ROW_PIECE, i);
     for (size_t k = rows.first; k < rows.end; k++) {
         float *logit = t->logit + k * n, *cluster = o->cluster + (s->first + k) * (n_band - 1);
         float *out = o->out + (s->first + k) * n_token + band->first;
