@@ -210,18 +210,21 @@ static txl_status keep_id(void *context, const txl_symbol *symbol, txl_error *er
     return TXL_OK;
 }
 
+/* Encodes `prose`, and frees the encoder. */
+static txl_status feed_prose(txl_encoder *encoder, txl_error *error) {
+    txl_status status = txl_encoder_feed(encoder, prose, sizeof prose - 1, error);
+    if (!status)
+        status = txl_encoder_finish(encoder, error);
+    txl_encoder_free(encoder);
+    return status;
+}
+
 static txl_status encode(const txl_model *model, struct ids *ids, txl_error *error) {
     txl_encoder *encoder;
     const txl_encoding encoding = {
         .raw = true, .skip_unknown = true, .lookup = true, .symbol = keep_id, .context = ids};
     txl_status status = txl_encoder_new(model, &encoding, &encoder, error);
-    if (status)
-        return status;
-    status = txl_encoder_feed(encoder, prose, sizeof prose - 1, error);
-    if (!status)
-        status = txl_encoder_finish(encoder, error);
-    txl_encoder_free(encoder);
-    return status;
+    return status ? status : feed_prose(encoder, error);
 }
 
 static txl_status write_on(txl_session *session, const txl_history *history, txl_decoder *decoder,
@@ -520,12 +523,8 @@ static txl_status spell(const void *vocabulary, uint64_t *result, txl_error *err
         .skip_unknown = true, .lookup = true, .symbol = keep_id, .context = &ids};
     *result = 0;
     txl_status status = encoder_new(vocabulary, &encoding, &encoder, error);
-    if (status)
-        return status;
-    status = txl_encoder_feed(encoder, prose, sizeof prose - 1, error);
     if (!status)
-        status = txl_encoder_finish(encoder, error);
-    txl_encoder_free(encoder);
+        status = feed_prose(encoder, error);
     if (!status)
         status = decoder_new(vocabulary, false, &decoder, error);
     if (status)
