@@ -9,13 +9,10 @@
 #include <sys/stat.h>
 
 static void write_shard(const char *name, const struct tiny *model) {
-    uint64_t data_size;
     size_t size;
-    char *header = tiny_header(model, &data_size);
-    uint8_t *bytes = fuzz_safetensors(header, strlen(header), data_size, &size);
+    uint8_t *bytes = tiny_safetensors(model, &size);
     fuzz_write(name, bytes, size);
     free(bytes);
-    free(header);
 }
 
 static const char *make_directory(void) {

@@ -149,13 +149,10 @@ static void make_vocabularies(const struct seeds *s) {
 }
 
 static void take_safetensors(const struct seeds *s, const struct tiny *model) {
-    uint64_t data_size;
     size_t size;
-    char *header = tiny_header(model, &data_size);
-    uint8_t *bytes = fuzz_safetensors(header, strlen(header), data_size, &size);
+    uint8_t *bytes = tiny_safetensors(model, &size);
     take(s, bytes, size);
     free(bytes);
-    free(header);
 }
 
 static void make_containers(const struct seeds *s) {

@@ -2,6 +2,7 @@
 #include "tiny.h"
 
 #include "convert/converter.h"
+#include "lib/base/little_endian.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -220,6 +221,14 @@ char *tiny_config(const struct tiny *m) {
     return json;
 }
 
+uint8_t *tiny_safetensors(const struct tiny *m, size_t *size) {
+    uint64_t data_size;
+    char *header = tiny_header(m, &data_size);
+    uint8_t *bytes = fuzz_safetensors(header, strlen(header), data_size, size);
+    free(header);
+    return bytes;
+}
+
 /* ---- The weights file --------------------------------------------------------------------- */
 
 /* A safetensors file with small numbers for elements, an XLNet's in a folder with its
@@ -231,11 +240,10 @@ static const char *write_checkpoint(const struct tiny *m) {
         fuzz_write("xlnet/config.json", config, strlen(config));
         free(config);
     }
-    uint64_t data_size, random = 1;
+    uint64_t random = 1;
     size_t size;
-    char *header = tiny_header(m, &data_size);
-    uint8_t *bytes = fuzz_safetensors(header, strlen(header), data_size, &size);
-    for (size_t at = size - data_size; at < size; at += sizeof(float)) {
+    uint8_t *bytes = tiny_safetensors(m, &size);
+    for (size_t at = 8 + read_u32(bytes); at < size; at += sizeof(float)) {
         random = random * UINT64_C(6364136223846793005) + 1;
         float x = (float)(random >> 40) / (1 << 24) - 0.5f;
         memcpy(bytes + at, &x, sizeof x);
@@ -243,7 +251,6 @@ static const char *write_checkpoint(const struct tiny *m) {
     const char *path =
         fuzz_write(m->activation ? "xlnet/tiny.safetensors" : "tiny.safetensors", bytes, size);
     free(bytes);
-    free(header);
     return path;
 }
 

@@ -28,6 +28,9 @@ extern const struct tiny tiny_models[];
  * `*data_size` receives the bytes of the elements that belong to it. */
 char *tiny_header(const struct tiny *model, uint64_t *data_size);
 
+/* The safetensors file: that header, then zeros; the caller frees it. */
+uint8_t *tiny_safetensors(const struct tiny *model, size_t *size);
+
 /* The config.json of an XLNet; the caller frees it. */
 char *tiny_config(const struct tiny *model);
 
