@@ -2,9 +2,8 @@
  * the text at the end is and how it is cut, then a model file or a vocabulary section.  A text cut
  * anywhere has to give the same pieces, each of which stands for bytes of the text; and their ids
  * some text. */
-#include "fuzz.h"
+#include "symbols.h"
 
-#include "lib/base/id_list.h"
 #include "lib/text/decoder.h"
 #include "lib/text/encoder.h"
 #include "lib/text/sentencepiece.h"
@@ -19,31 +18,9 @@ enum { XLNET = 1, SECTION = 2, PROMPT = 4, GOES_ON = 8, LINES = 16, LOOKUP = 32,
 enum { HEAD = 3 };
 
 struct encoding {
-    FILE *out;
-    char *bytes;
-    size_t size;
-    struct id_list list;
-    uint64_t begin, end; /* of what the last symbol stands for */
+    struct symbols symbols;
     txl_status status;
 };
-
-static txl_status take_symbol(void *context, const txl_symbol *symbol, txl_error *error) {
-    (void)error;
-    struct encoding *e = context;
-    const uint64_t numbers[] = {(uint64_t)symbol->id, symbol->line, symbol->offset, symbol->bytes,
-                                symbol->characters};
-    fwrite(numbers, sizeof numbers, 1, e->out);
-    if (!symbol->text)
-        return TXL_OK;
-    fwrite(symbol->text, 1, symbol->length, e->out);
-    fuzz_require(symbol->offset >= e->begin && symbol->offset + symbol->bytes >= e->end,
-                 "a piece stands for what is before the last one's");
-    e->begin = symbol->offset;
-    e->end = symbol->offset + symbol->bytes;
-    if (symbol->id >= 0)
-        fuzz_require(id_list_add(&e->list, symbol->id), "out of memory");
-    return TXL_OK;
-}
 
 static void encode(const struct vocabulary *vocabulary, const uint8_t *choices, bool cut,
                    const char *text, size_t length, struct encoding *e) {
@@ -51,13 +28,12 @@ static void encode(const struct vocabulary *vocabulary, const uint8_t *choices, 
                               .lookup = choices[0] & LOOKUP,
                               .goes_on = choices[0] & GOES_ON,
                               .lines = choices[0] & LINES,
-                              .symbol = take_symbol,
-                              .context = e};
+                              .symbol = symbols_add,
+                              .context = &e->symbols};
     txl_error error;
     txl_encoder *encoder;
-    *e = (struct encoding){0};
-    e->out = open_memstream(&e->bytes, &e->size);
-    fuzz_require(e->out, "out of memory");
+    e->status = TXL_OK;
+    symbols_open(&e->symbols);
     fuzz_require_ok(encoder_new(vocabulary, &how, &encoder, &error), &error);
     unsigned cuts = choices[2];
     for (size_t at = 0, n; at < length && !e->status; at += n) {
@@ -68,23 +44,23 @@ static void encode(const struct vocabulary *vocabulary, const uint8_t *choices, 
     }
     if (!e->status)
         e->status = txl_encoder_finish(encoder, &error);
-    fuzz_require(e->end <= length, "a piece stands for what is behind the text");
+    fuzz_require(e->symbols.end <= length, "a piece stands for what is behind the text");
     txl_encoder_free(encoder);
-    fclose(e->out);
+    symbols_close(&e->symbols);
 }
 
-static void decode(const struct vocabulary *vocabulary, bool raw, const struct encoding *e) {
+static void decode(const struct vocabulary *vocabulary, bool raw, const struct id_list *list) {
     txl_decoder *decoder;
     txl_error error;
     const char *text;
     size_t length;
     fuzz_require_ok(decoder_new(vocabulary, raw, &decoder, &error), &error);
-    for (size_t i = 0; i < e->list.n; i++)
-        fuzz_require_ok(txl_decoder_push(decoder, e->list.ids[i], &text, &length, &error), &error);
+    for (size_t i = 0; i < list->n; i++)
+        fuzz_require_ok(txl_decoder_push(decoder, list->ids[i], &text, &length, &error), &error);
     for (int32_t id = 0; id < vocabulary->n && id < 300; id++)
         fuzz_require_ok(txl_decoder_push(decoder, id, &text, &length, &error), &error);
     fuzz_require_ok(txl_decoder_finish(decoder, &text, &length, &error), &error);
-    fuzz_require_ok(txl_decoder_continue(decoder, e->list.ids, e->list.n, ' ', &error), &error);
+    fuzz_require_ok(txl_decoder_continue(decoder, list->ids, list->n, ' ', &error), &error);
     txl_decoder_free(decoder);
 }
 
@@ -94,13 +70,10 @@ static void use(const struct vocabulary *vocabulary, const uint8_t *choices, con
     encode(vocabulary, choices, false, text, length, &whole);
     encode(vocabulary, choices, true, text, length, &cut);
     fuzz_require(!whole.status && !cut.status, "a text has no pieces");
-    fuzz_require(whole.size == cut.size && memcmp(whole.bytes, cut.bytes, cut.size) == 0,
-                 "cut text gives other pieces");
-    decode(vocabulary, choices[0] & RAW, &whole);
-    free(whole.bytes);
-    id_list_free(&whole.list);
-    free(cut.bytes);
-    id_list_free(&cut.list);
+    fuzz_require(symbols_equal(&whole.symbols, &cut.symbols), "cut text gives other pieces");
+    decode(vocabulary, choices[0] & RAW, &whole.symbols.list);
+    symbols_free(&whole.symbols);
+    symbols_free(&cut.symbols);
 }
 
 /* A copy of its own size, so that a sanitizer sees a read beyond it. */

@@ -2,9 +2,8 @@
  * a line end that joins lines.  However the text is cut, it must give the same result as in one
  * piece, with a blank for each JOIN the same ids, and the text of its ids must be read as the same
  * ids. */
-#include "fuzz.h"
+#include "symbols.h"
 
-#include "lib/base/id_list.h"
 #include "lib/text/decoder.h"
 #include "lib/text/encoder.h"
 
@@ -68,14 +67,10 @@ static const struct vocabulary *choose_vocabulary(const uint8_t *choices) {
 
 /* ---- Encoding ----------------------------------------------------------------------------- */
 
-/* An encoder and all that it gave of one text: spellings and ids in order, or the failure. */
+/* An encoder, and what it gave of one text until the end or a failure. */
 struct encoding {
     txl_encoder *encoder;
-    FILE *out;
-    char *bytes;
-    size_t size;
-    struct id_list list;
-    uint64_t begin, end; /* of what the last symbol stands for */
+    struct symbols symbols;
     txl_status status;
     txl_error error;
     txl_encoded counts;
@@ -84,25 +79,6 @@ struct encoding {
 /* An input is encoded as it is, in pieces, with blanks for JOIN, and from what its ids are shown
  * as. */
 enum purpose { WHOLE, CUT, BLANKS, SHOWN, N_PURPOSE };
-
-static txl_status take_symbol(void *context, const txl_symbol *symbol, txl_error *error) {
-    (void)error;
-    struct encoding *e = context;
-    fwrite(symbol->text ? symbol->text : "\n", 1, symbol->text ? symbol->length : 1, e->out);
-    fwrite(&symbol->id, sizeof symbol->id, 1, e->out);
-    const uint64_t range[] = {symbol->line, symbol->offset, symbol->bytes, symbol->characters};
-    fwrite(range, sizeof range, 1, e->out);
-    fuzz_require(!symbol->text ||
-                     (symbol->offset >= e->begin && symbol->offset + symbol->bytes >= e->end),
-                 "a symbol stands for what is before the last one's");
-    if (symbol->text) {
-        e->begin = symbol->offset;
-        e->end = symbol->offset + symbol->bytes;
-    }
-    if (symbol->id >= 0)
-        fuzz_require(id_list_add(&e->list, symbol->id), "out of memory");
-    return TXL_OK;
-}
 
 /* Encoders of raw text are kept for the next input: compiling their rules takes far longer than
  * using them. */
@@ -114,20 +90,18 @@ static struct encoding *start(const struct vocabulary *vocabulary, const uint8_t
                               .prompt = choices[0] & PROMPT,
                               .skip_unknown = choices[0] & SKIP_UNKNOWN,
                               .lookup = choices[0] & LOOKUP,
-                              .symbol = take_symbol,
-                              .context = e};
-    free(e->bytes);
-    id_list_free(&e->list);
+                              .symbol = symbols_add,
+                              .context = &e->symbols};
+    symbols_free(&e->symbols);
     *e = (struct encoding){.encoder = e->encoder};
-    e->out = open_memstream(&e->bytes, &e->size);
-    fuzz_require(e->out, "out of memory");
+    symbols_open(&e->symbols);
     if (!e->encoder)
         fuzz_require_ok(encoder_new(vocabulary, &how, &e->encoder, &e->error), &e->error);
     return e;
 }
 
 static void finish(const uint8_t *choices, const txl_encoded *before, struct encoding *e) {
-    fclose(e->out);
+    symbols_close(&e->symbols);
     txl_encoder_counts(e->encoder, &e->counts);
     e->counts.characters -= before->characters;
     e->counts.symbols -= before->symbols;
@@ -173,14 +147,13 @@ static const struct encoding *encode(const struct vocabulary *vocabulary, const 
     }
     if (!e->status)
         e->status = txl_encoder_finish(e->encoder, &e->error);
-    fuzz_require(e->end <= source, "a symbol stands for what is behind the text");
+    fuzz_require(e->symbols.end <= source, "a symbol stands for what is behind the text");
     finish(choices, &before, e);
     return e;
 }
 
 static void require_same(const struct encoding *a, const struct encoding *b) {
-    fuzz_require(a->status == b->status && a->size == b->size &&
-                     memcmp(a->bytes, b->bytes, a->size) == 0,
+    fuzz_require(a->status == b->status && symbols_equal(&a->symbols, &b->symbols),
                  "cut text gives other symbols");
     fuzz_require(!a->status || strcmp(a->error.message, b->error.message) == 0,
                  "cut text gives another message");
@@ -212,13 +185,15 @@ static char *decode(const struct vocabulary *vocabulary, const uint8_t *choices,
     size_t n;
     txl_error error;
     fuzz_require(out, "out of memory");
-    for (size_t i = 0; i < e->list.n; i++) {
-        fuzz_require_ok(txl_decoder_push(decoder, e->list.ids[i], &piece, &n, &error), &error);
+    for (size_t i = 0; i < e->symbols.list.n; i++) {
+        fuzz_require_ok(txl_decoder_push(decoder, e->symbols.list.ids[i], &piece, &n, &error),
+                        &error);
         fwrite(piece, 1, n, out);
     }
     fuzz_require_ok(txl_decoder_finish(decoder, &piece, &n, &error), &error);
     fwrite(piece, 1, n, out);
-    fuzz_require_ok(txl_decoder_continue(decoder, e->list.ids, e->list.n, ' ', &error), &error);
+    fuzz_require_ok(
+        txl_decoder_continue(decoder, e->symbols.list.ids, e->symbols.list.n, ' ', &error), &error);
     fuzz_require_ok(txl_decoder_finish(decoder, &piece, &n, &error), &error);
     fclose(out);
     return text;
@@ -252,8 +227,9 @@ static void reverse(const struct vocabulary *vocabulary, const uint8_t *choices,
     char *shown = decode(vocabulary, choices, e, &shown_length);
     if (is_reversible(vocabulary, choices[0], text, length, e)) {
         const struct encoding *again = encode(vocabulary, choices, SHOWN, shown, shown_length);
-        fuzz_require(!again->status && again->list.n == e->list.n &&
-                         memcmp(again->list.ids, e->list.ids, e->list.n * sizeof *e->list.ids) == 0,
+        fuzz_require(!again->status && again->symbols.list.n == e->symbols.list.n &&
+                         memcmp(again->symbols.list.ids, e->symbols.list.ids,
+                                e->symbols.list.n * sizeof *e->symbols.list.ids) == 0,
                      "shown ids are read as others");
     }
     free(shown);
@@ -272,9 +248,10 @@ static void join(const struct vocabulary *vocabulary, const uint8_t *choices, co
     free(blanks);
     fuzz_require(other->status == e->status, "joined lines are read otherwise than with a blank");
     if (!e->status)
-        fuzz_require(other->list.n == e->list.n &&
-                         (e->list.n == 0 || memcmp(other->list.ids, e->list.ids,
-                                                   e->list.n * sizeof *e->list.ids) == 0),
+        fuzz_require(other->symbols.list.n == e->symbols.list.n &&
+                         (e->symbols.list.n == 0 ||
+                          memcmp(other->symbols.list.ids, e->symbols.list.ids,
+                                 e->symbols.list.n * sizeof *e->symbols.list.ids) == 0),
                      "joined lines have other ids than with a blank");
 }
 
@@ -287,7 +264,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const struct encoding *cut = encode(vocabulary, data, CUT, text, size - 2);
     require_same(whole, cut);
     join(vocabulary, data, text, size - 2, whole);
-    if (!whole->status && whole->list.n > 0)
+    if (!whole->status && whole->symbols.list.n > 0)
         reverse(vocabulary, data, text, size - 2, whole);
     return 0;
 }
