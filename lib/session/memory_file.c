@@ -142,7 +142,8 @@ static bool are_ids(const uint8_t *bytes, uint64_t size, int32_t n_token) {
     return true;
 }
 
-static txl_status check_parts(const struct source *in, const txl_memory *memory, txl_error *error) {
+static txl_status check_memory_parts(const struct source *in, const txl_memory *memory,
+                                     txl_error *error) {
     const struct memory_part *part = memory->header.part;
     const uint8_t *bytes[N_PART];
     for (int i = 0; i < N_PART; i++) {
@@ -215,7 +216,7 @@ static txl_status read_memory(struct source *in, txl_memory **memory, txl_error 
         status = check_rounds(in, *memory, error);
     if (!status)
         status = check_arithmetic(in, *memory, error);
-    return status ? status : check_parts(in, *memory, error);
+    return status ? status : check_memory_parts(in, *memory, error);
 }
 
 txl_status txl_memory_read(const char *path, const txl_model *model, txl_memory **memory,

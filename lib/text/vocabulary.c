@@ -166,6 +166,10 @@ txl_status vocabulary_open(struct vocabulary *vocabulary, const void *section, s
     status = build_table(vocabulary, error);
     if (status || txl_kind_unit(kind) != TXL_UNIT_PIECE)
         return status;
+    if (lower_case)
+        return txl_fail(error, TXL_UNSUPPORTED,
+                        "%s: lower_case is true; this txl reads pieces as their model spells them",
+                        file);
     size_t end = 4 + (size_t)n * 4 + spelling_end(&vocabulary->spellings, n_token - 1),
            tail = (end + 3) & ~(size_t)3;
     const struct pieces_section pieces = {

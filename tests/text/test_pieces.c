@@ -509,6 +509,21 @@ TEST(test_damaged_sections) {
     unmake(made);
 }
 
+TEST(test_lower_case_is_refused) {
+    struct made *made = make_from_file("pieces/small.model");
+    const struct packed_pieces *packed = &made->packed;
+    for (txl_kind kind = TXL_PIECES; kind <= TXL_XLNET; kind++) {
+        struct vocabulary vocabulary;
+        txl_error error = {0};
+        assert_int_equal(vocabulary_open(&vocabulary, packed->section, packed->size, packed->n,
+                                         kind, true, packed->unk, packed->eos, "made.txl", &error),
+                         TXL_UNSUPPORTED);
+        assert_non_null(strstr(error.message, "made.txl: lower_case is true; "));
+        vocabulary_close(&vocabulary);
+    }
+    unmake(made);
+}
+
 /* ---- XLNet's steps ------------------------------------------------------------------------ */
 
 static void cut_for_xlnet(struct xlnet_stream *stream, const char *text, size_t length,
