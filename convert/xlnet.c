@@ -198,22 +198,13 @@ static txl_status refuse_headless(struct recognition *x) {
     const char *task = fine_tuned_for(x->names->checkpoint);
     if (names_own(x->names, XLNET_SOFTMAX_BIAS, 0))
         return TXL_OK;
-    if (x->tensorflow)
-        return txl_fail(x->error, TXL_UNSUPPORTED,
-                        "%s: an XLNet without tensor %s%s%s: it is no language model; convert the "
-                        "model that it was made from (for example xlnet_cased_L-12_H-768_A-12)",
-                        x->path, names_usual(x->names, XLNET_SOFTMAX_BIAS, 0).text,
-                        task ? ", fine-tuned for " : "", task ? task : "");
-    if (task)
-        return txl_fail(x->error, TXL_UNSUPPORTED,
-                        "%s: an XLNet fine-tuned for %s: its language model's lm_loss is gone; "
-                        "convert the model that it was made from (for example xlnet-base-cased)",
-                        x->path, task);
     return txl_fail(x->error, TXL_UNSUPPORTED,
-                    "%s: an XLNet without tensor lm_loss.bias, saved from the bare XLNetModel: it "
-                    "is no language model; convert one saved from XLNetLMHeadModel (for example "
-                    "xlnet-base-cased)",
-                    x->path);
+                    "%s: an XLNet without tensor %s%s%s: it is no language model; convert the "
+                    "model that it was made from (for example %s)",
+                    x->path, names_usual(x->names, XLNET_SOFTMAX_BIAS, 0).text,
+                    task ? ", fine-tuned for " : "", task ? task : "",
+                    x->tensorflow ? "xlnet_cased_L-12_H-768_A-12"
+                                  : "xlnet-base-cased, saved from XLNetLMHeadModel");
 }
 
 /* Refuses options that apply only to a Transformer-XL. */
