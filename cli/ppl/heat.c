@@ -89,76 +89,51 @@ void heat_open(struct heat *heat) {
 }
 
 void heat_close(struct heat *heat) {
-    free(heat->text);
-    free(heat->extents);
+    buffer_free(&heat->text);
+    buffer_free(&heat->extents);
     *heat = (struct heat){0};
 }
 
-/* Makes room for `more` elements after *end: moves the waiting ones to the beginning of the array,
- * and enlarges it if needed. */
-static bool make_room(void **array, size_t *room, size_t size, size_t *begin, size_t *end,
-                      size_t more) {
-    if (*room - *end >= more)
-        return true;
-    if (*begin > 0) {
-        memmove(*array, (char *)*array + *begin * size, (*end - *begin) * size);
-        *end -= *begin;
-        *begin = 0;
-    }
-    if (*room - *end >= more && *end < *room / 2)
-        return true;
-    size_t larger = 2 * (*end + more) + 64;
-    void *grown = realloc(*array, larger * size);
-    if (!grown)
-        return false;
-    *array = grown;
-    *room = larger;
-    return true;
+/* Adds to what waits, without what has gone before `*begin`. */
+static txl_status add_waiting(struct buffer *waiting, size_t *begin, const void *bytes,
+                              size_t length, txl_error *error) {
+    buffer_drop(waiting, *begin);
+    *begin = 0;
+    return buffer_append(waiting, bytes, length) ? TXL_OK
+                                                 : txl_fail(error, TXL_MEMORY, "out of memory");
 }
 
 /* Prints the text that was not printed yet, up to `place`. */
 static bool print_to(struct heat *heat, uint64_t place, int level) {
-    uint64_t waiting = heat->text_end - heat->text_begin;
+    uint64_t waiting = heat->text.length - heat->text_begin;
     if (place <= heat->printed)
         return true;
     size_t length = (size_t)(place - heat->printed < waiting ? place - heat->printed : waiting);
-    const char *text = heat->text + heat->text_begin;
+    const char *text = heat->text.data + heat->text_begin;
     heat->text_begin += length;
     heat->printed += length;
     return print_coloured(heat, text, length, level);
 }
 
 static bool print_extent(struct heat *heat, int level) {
-    assert(heat->extent_begin < heat->extent_end);
-    struct extent extent = heat->extents[heat->extent_begin++];
+    struct extent extent;
+    assert(heat->extent_begin < heat->extents.length);
+    memcpy(&extent, heat->extents.data + heat->extent_begin, sizeof extent);
+    heat->extent_begin += sizeof extent;
     heat->next++;
     return print_to(heat, extent.begin, 0) && print_to(heat, extent.end, level);
 }
 
 txl_status heat_text(struct heat *heat, const char *text, size_t length, txl_error *error) {
     /* Too much text waits: prints it without colours. */
-    if (heat->text_end - heat->text_begin > MOST_TEXT && !print_to(heat, UINT64_MAX, 0))
+    if (heat->text.length - heat->text_begin > MOST_TEXT && !print_to(heat, UINT64_MAX, 0))
         return TXL_STOPPED;
-    void *array = heat->text;
-    bool good = make_room(&array, &heat->text_room, 1, &heat->text_begin, &heat->text_end, length);
-    heat->text = array;
-    if (!good)
-        return txl_fail(error, TXL_MEMORY, "out of memory");
-    memcpy(heat->text + heat->text_end, text, length);
-    heat->text_end += length;
-    return TXL_OK;
+    return add_waiting(&heat->text, &heat->text_begin, text, length, error);
 }
 
 txl_status heat_symbol(struct heat *heat, const txl_symbol *symbol, txl_error *error) {
-    void *array = heat->extents;
-    bool good = make_room(&array, &heat->extent_room, sizeof *heat->extents, &heat->extent_begin,
-                          &heat->extent_end, 1);
-    heat->extents = array;
-    if (!good)
-        return txl_fail(error, TXL_MEMORY, "out of memory");
-    heat->extents[heat->extent_end++] =
-        (struct extent){symbol->offset, symbol->offset + symbol->bytes};
-    return TXL_OK;
+    const struct extent extent = {symbol->offset, symbol->offset + symbol->bytes};
+    return add_waiting(&heat->extents, &heat->extent_begin, &extent, sizeof extent, error);
 }
 
 /* Tokens that were skipped are context. */
@@ -172,13 +147,13 @@ txl_status heat_token(void *context, const struct scored *token, txl_error *erro
 }
 
 void heat_end_text(struct heat *heat, bool ended) {
-    while (heat->extent_begin < heat->extent_end)
+    while (heat->extent_begin < heat->extents.length)
         print_extent(heat, 0);
     if (ended)
         print_to(heat, UINT64_MAX, 0);
     set_level(heat, 0);
     output_flush();
-    heat->text_begin = heat->text_end = 0;
-    heat->extent_begin = heat->extent_end = 0;
+    heat->text.length = heat->text_begin = 0;
+    heat->extents.length = heat->extent_begin = 0;
     heat->next = heat->printed = 0;
 }

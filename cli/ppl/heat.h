@@ -6,9 +6,8 @@
 #ifndef CLI_HEAT_H
 #define CLI_HEAT_H
 
+#include "lib/base/buffer.h"
 #include "score.h"
-
-#include <stddef.h>
 
 /* The bytes of the text that a token stands for.  If several tokens stand for the same bytes, the
  * first one decides the colour. */
@@ -19,11 +18,11 @@ struct extent {
 struct heat {
     bool coloured;
 
-    char *text; /* [text_room] waits from text_begin to text_end */
-    size_t text_room, text_begin, text_end;
-    uint64_t printed;       /* bytes of the text before what waits */
-    struct extent *extents; /* [extent_room] of the tokens that wait, from extent_begin */
-    size_t extent_room, extent_begin, extent_end;
+    struct buffer text; /* waits from text_begin on */
+    size_t text_begin;
+    uint64_t printed;      /* bytes of the text before what waits */
+    struct buffer extents; /* struct extent of the tokens that wait, from extent_begin on */
+    size_t extent_begin;
     uint64_t next; /* index in the stream of the first of them */
     int level;     /* the level of surprise whose colour is set */
 };
