@@ -16,9 +16,14 @@
 /* Adds the scorer's stream to the text's score.  Each stream is summed by itself, then the sums are
  * merged in order: so parts of a text that were scored separately can be merged to the same
  * bits. */
-static void end_stream(struct evaluation *e) {
+void evaluation_end_stream(struct evaluation *e) {
     score_merge(&e->score, &e->scorer.score);
     e->scorer.score = (struct score){0};
+}
+
+/* Whether all of --max-tokens have come. */
+static bool has_enough(const struct evaluation *e) {
+    return e->options->max_tokens > 0 && e->tokens == (uint64_t)e->options->max_tokens;
 }
 
 static txl_status fail_spool(txl_error *error) {
@@ -87,9 +92,9 @@ static txl_status score_stream(struct evaluation *e, uint64_t first, uint64_t le
 
 /* Streams are independent of each other, so they can be scored one after the other. */
 static txl_status score_streams(struct evaluation *e, txl_error *error) {
-    uint64_t length = e->tokens / e->options.streams;
-    uint64_t begin = e->options.stream > 0 ? e->options.stream - 1 : 0;
-    uint64_t end = e->options.stream > 0 ? e->options.stream : e->options.streams;
+    uint64_t length = e->tokens / e->streams;
+    uint64_t begin = e->stream > 0 ? e->stream - 1 : 0;
+    uint64_t end = e->stream > 0 ? e->stream : e->streams;
     if (fflush(e->spool) != 0 ||
         fseeko(e->spool, (off_t)(begin * length) * spooled_bytes(e), SEEK_SET) != 0)
         return fail_spool(error);
@@ -97,7 +102,7 @@ static txl_status score_streams(struct evaluation *e, txl_error *error) {
     for (uint64_t i = begin; !status && length > 0 && i < end; i++) {
         status = score_stream(e, i * length, length, (end - begin) * length, (i - begin) * length,
                               error);
-        end_stream(e);
+        evaluation_end_stream(e);
     }
     return status;
 }
@@ -131,7 +136,7 @@ static txl_status end_line(struct evaluation *e, uint64_t end, txl_error *error)
     }
     if (!status)
         status = tables_line(e->tables, &e->line, end, &e->scorer.score, error);
-    end_stream(e);
+    evaluation_end_stream(e);
     return status;
 }
 
@@ -140,8 +145,8 @@ static void show_reading(void *context) {
     struct evaluation *e = context;
     const struct input *input = e->reader.input;
     double fraction = -1;
-    if (e->options.max_tokens > 0)
-        fraction = (double)e->tokens / (double)e->options.max_tokens;
+    if (e->options->max_tokens > 0)
+        fraction = (double)e->tokens / (double)e->options->max_tokens;
     fraction = fmax(fraction, input_fraction(input, e->reader.fed));
     show_progress(e, fraction, e->tokens);
 }
@@ -232,14 +237,14 @@ static struct share share_of(struct evaluation *e, const txl_symbol *symbol, uin
     if (e->end < prefix) {
         e->end = prefix;
         e->characters =
-            e->options.ids || reader->takes_bytes
+            e->options->ids || reader->takes_bytes
                 ? prefix
                 : count_characters(reader->before, reader->n_before) + prefix - reader->n_before;
     }
     struct share share = {end - e->end, symbol->characters - e->characters};
     e->end = end;
     e->characters = symbol->characters;
-    return e->options.ids ? (struct share){0} : share;
+    return e->options->ids ? (struct share){0} : share;
 }
 
 static txl_status receive_alone(struct evaluation *e, const txl_symbol *symbol, txl_error *error) {
@@ -249,7 +254,7 @@ static txl_status receive_alone(struct evaluation *e, const txl_symbol *symbol, 
         return TXL_OK;
     if (is_before(e, symbol))
         return take_context(e, symbol, error);
-    if (e->options.max_tokens > 0 && e->tokens == e->options.max_tokens)
+    if (has_enough(e))
         return TXL_STOPPED;
     uint64_t begin = symbol->offset > prefix ? symbol->offset : prefix;
     struct place place = {.line = e->record > 0 ? e->record : symbol->line - e->lines_before,
@@ -271,7 +276,7 @@ static txl_status end_alone_line(struct evaluation *e, uint64_t end, txl_error *
         status = scorer_flush(&e->scorer, error);
     if (!status)
         status = tables_line(e->tables, &e->line, end, &e->scorer.score, error);
-    end_stream(e);
+    evaluation_end_stream(e);
     e->record++;
     return status;
 }
@@ -329,7 +334,7 @@ static bool renew_encoder(struct evaluation *e) {
     e->invalid += counts.invalid;
     token_reader_close(&e->reader);
     bool good =
-        token_reader_open(&again, e->model, e->reader.input, &e->reader.encoding, e->options.ids);
+        token_reader_open(&again, e->model, e->reader.input, &e->reader.encoding, e->options->ids);
     e->reader = again;
     return good;
 }
@@ -368,32 +373,28 @@ txl_status evaluation_text(struct evaluation *e, const struct lone_text *text) {
     return status;
 }
 
-void evaluation_end_text(struct evaluation *e) {
-    end_stream(e);
-}
-
 /* ---- The text ----------------------------------------------------------------------------- */
 
 static txl_status take_symbol(void *context, const txl_symbol *symbol, txl_error *error) {
     struct evaluation *e = context;
     if (e->alone)
         return receive_alone(e, symbol, error);
-    if (!symbol->text && e->report && !e->options.ids)
+    if (!symbol->text && e->report && !e->options->ids)
         report_line_end(e->report, e->tokens);
     if (!symbol->text)
-        return e->options.per_line ? end_line(e, symbol->offset, error) : TXL_OK;
-    if (e->options.max_tokens > 0 && e->tokens == e->options.max_tokens)
+        return e->options->per_line ? end_line(e, symbol->offset, error) : TXL_OK;
+    if (has_enough(e))
         return TXL_STOPPED;
     const uint64_t end = symbol->offset + symbol->bytes;
     struct place place = {.line = symbol->line, .offset = symbol->offset, .bytes = symbol->bytes};
-    if (!e->options.ids)
+    if (!e->options->ids)
         place.share = (struct share){end - e->end, symbol->characters - e->characters};
     e->tokens++;
     e->end = end;
     e->characters = symbol->characters;
     if (e->spool)
         return spool_write(e, symbol->id, &place, error);
-    if (e->options.per_line)
+    if (e->options->per_line)
         return push_in_line(e, symbol->id, &place, error);
     txl_status status = e->heat ? heat_symbol(e->heat, symbol, error) : TXL_OK;
     return status ? status : push_token(e, symbol->id, &place, error);
@@ -419,7 +420,7 @@ static txl_status finish_text(struct evaluation *e, txl_error *error) {
 
 static txl_status score_text(struct evaluation *e, const struct input *input) {
     txl_error error = {0};
-    bool lines = e->alone && e->options.per_line;
+    bool lines = e->alone && e->options->per_line;
     txl_status status = e->alone && !lines ? start_alone(e, 0, &error) : TXL_OK;
     if (lines)
         status = read_lines(e, &error);
@@ -450,10 +451,10 @@ static void see_unknown(void *context, const txl_symbol *symbol, uint64_t column
 }
 
 bool evaluation_begin(struct evaluation *e, struct input *input) {
-    const txl_encoding encoding = {.raw = e->options.raw,
-                                   .skip_unknown = e->options.skip_unknown,
+    const txl_encoding encoding = {.raw = e->raw,
+                                   .skip_unknown = e->options->skip_unknown,
                                    .lookup = true,
-                                   .lines = e->options.per_line && !e->alone,
+                                   .lines = e->options->per_line && !e->alone,
                                    .symbol = take_symbol,
                                    .context = e,
                                    .unknown = see_unknown,
@@ -465,19 +466,19 @@ bool evaluation_begin(struct evaluation *e, struct input *input) {
     e->end = e->characters = 0;
     e->in_line = false;
     e->texts = e->invalid = 0;
-    e->record = e->alone && e->options.per_line;
+    e->record = e->alone && e->options->per_line;
     e->lines_before = 0;
     for (size_t i = 0; i < e->before.length; i++)
         e->lines_before += e->before.data[i] == '\n';
     if (e->comparison)
         e->comparison->divergence = (struct divergence){0};
     scorer_start(&e->scorer, 0);
-    if (e->options.streams > 1) {
+    if (e->streams > 1) {
         e->spool = tmpfile();
         if (!e->spool)
             return terminal_error("temporary file of token ids: %s", strerror(errno));
     }
-    if (!token_reader_open(&e->reader, e->model, input, &encoding, e->options.ids))
+    if (!token_reader_open(&e->reader, e->model, input, &encoding, e->options->ids))
         return false;
     e->reader.see_text = see_text;
     e->reader.before = e->before.data;
@@ -488,7 +489,7 @@ bool evaluation_begin(struct evaluation *e, struct input *input) {
 void evaluation_end(struct evaluation *e, struct result *result) {
     txl_encoded counts;
     token_reader_counts(&e->reader, &counts);
-    end_stream(e);
+    evaluation_end_stream(e);
     if (e->heat)
         heat_end_text(e->heat, e->reader.ended);
     *result = (struct result){.score = e->score,
@@ -509,10 +510,10 @@ void evaluation_free(struct evaluation *e) {
 
 static txl_status fail_short(const struct evaluation *e, const char *name,
                              const struct result *result) {
-    if (e->options.streams > 1) {
+    if (e->streams > 1) {
         terminal_error("%s: %" PRIu64 " tokens leave fewer than two for each of %" PRIu64
                        " streams",
-                       name, result->tokens, e->options.streams);
+                       name, result->tokens, e->streams);
     } else {
         terminal_error("%s: fewer than two tokens, so there is nothing to score", name);
     }
@@ -524,7 +525,7 @@ static txl_status end_tables(struct evaluation *e, const char *name, struct resu
                              txl_status status) {
     txl_error error;
     bool good = !status || status == TXL_STOPPED;
-    bool cut = !e->reader.ended || e->options.streams > 1;
+    bool cut = !e->reader.ended || e->streams > 1;
     if (good && tables_finish_text(e->tables, cut, &error)) {
         status = error.status;
         good = false;

@@ -10,14 +10,6 @@
 #include "result.h"
 #include "tables.h"
 
-struct evaluation_options {
-    bool raw, ids, skip_unknown;
-    bool per_line;       /* every line is scored by itself */
-    uint64_t max_tokens; /* 0: all */
-    uint64_t streams;    /* equal parts that the tokens are cut into; the remainder is dropped */
-    uint64_t stream;     /* the only one to score, from 1; 0: all of them */
-};
-
 /* A token that waits until all of its text was read. */
 struct waiting_token {
     int32_t id;
@@ -26,7 +18,10 @@ struct waiting_token {
 
 struct evaluation {
     const txl_model *model;
-    struct evaluation_options options;
+    const struct ppl_options *options;
+    bool raw;
+    uint64_t streams; /* equal parts that the tokens are cut into; the remainder is dropped */
+    uint64_t stream;  /* the only one to score, from 1; 0: all of them */
     struct scorer scorer;
     struct comparison *comparison; /* NULL, or observes the scorer */
     struct tables *tables;         /* NULL: none */
@@ -86,9 +81,9 @@ struct lone_text {
     const char *where; /* for messages */
 };
 
-/* Scores the text; then the scorer has its score, until evaluation_end_text adds it to the sum.
+/* Scores the text; then the scorer has its score, until evaluation_end_stream adds it to the sum.
  * TXL_TEXT: it cannot be read; the error was printed, and nothing was scored. */
 txl_status evaluation_text(struct evaluation *evaluation, const struct lone_text *text);
-void evaluation_end_text(struct evaluation *evaluation);
+void evaluation_end_stream(struct evaluation *evaluation);
 
 #endif

@@ -89,7 +89,7 @@ static txl_status score_text(struct items *items, struct evaluation *e,
                         table->record))
         status = TXL_IO;
     items->correction += e->tables->words.correction;
-    evaluation_end_text(e);
+    evaluation_end_stream(e);
     items->texts++;
     return status;
 }

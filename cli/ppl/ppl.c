@@ -153,17 +153,11 @@ static bool open_models(struct ppl *ppl) {
     return true;
 }
 
-static bool corrects_words(const struct ppl *ppl) {
-    const struct ppl_options *options = ppl->options;
-    return options->per_word &&
-           word_rows_correct(ppl->model.handle, options->space_with == SPACE_WITH_PREVIOUS);
-}
-
 static void describe_run(struct ppl *ppl) {
     const struct ppl_options *options = ppl->options;
     ppl->setup = (struct setup){.words = model_unit(ppl->model.handle) != TXL_UNIT_CHARACTER,
                                 .pieces = model_unit(ppl->model.handle) == TXL_UNIT_PIECE,
-                                .corrects_words = corrects_words(ppl),
+                                .corrects_words = word_rows_correct(ppl->model.handle, options),
                                 .no_eos = options->no_eos,
                                 .in_table = options->sweep_memory != NULL,
                                 .ids = options->ids,
@@ -176,13 +170,10 @@ static void describe_run(struct ppl *ppl) {
                                                                       : "segments",
                                 .text = text_form(ppl->model.handle, ppl->text, options->ids)};
     ppl->evaluation = (struct evaluation){.model = ppl->model.handle,
-                                          .options = {.raw = ppl->text == TEXT_RAW,
-                                                      .ids = options->ids,
-                                                      .skip_unknown = options->skip_unknown,
-                                                      .per_line = options->per_line,
-                                                      .max_tokens = (uint64_t)options->max_tokens,
-                                                      .streams = (uint64_t)ppl->streams,
-                                                      .stream = ppl->shard.number},
+                                          .options = options,
+                                          .raw = ppl->text == TEXT_RAW,
+                                          .streams = (uint64_t)ppl->streams,
+                                          .stream = ppl->shard.number,
                                           .comparison = compares(ppl) ? &ppl->comparison : NULL,
                                           .tables = &ppl->tables,
                                           .heat = options->heat ? &ppl->heat : NULL,
@@ -194,20 +185,9 @@ static void describe_run(struct ppl *ppl) {
 }
 
 static bool open_tables(struct ppl *ppl) {
-    const struct ppl_options *options = ppl->options;
-    bool regions = options->per_region || ppl->items.preference.region >= 0;
-    const struct tables_options tables = {.per_token = options->per_token,
-                                          .per_word = options->per_word,
-                                          .per_region = options->per_region,
-                                          .regions = options->items && regions,
-                                          .own = options->items ? &ppl->items.table.own : NULL,
-                                          .per_line = options->per_line,
-                                          .objects = options->json,
-                                          .previous = options->space_with == SPACE_WITH_PREVIOUS,
-                                          .entropy = options->entropy,
-                                          .ids = options->ids,
-                                          .n_top = (int32_t)options->logprobs};
-    return tables_open(&ppl->tables, &tables, ppl->model.handle, ppl->evaluation.comparison);
+    return tables_open(&ppl->tables, ppl->options,
+                       ppl->options->items ? &ppl->items.table.own : NULL, ppl->model.handle,
+                       ppl->evaluation.comparison);
 }
 
 /* True where a table comes before the results on standard output. */
@@ -220,7 +200,7 @@ static bool tables_come_first(const struct ppl *ppl) {
 static bool needs_distributions(const struct ppl *ppl) {
     const struct ppl_options *options = ppl->options;
     return compares(ppl) || options->report || options->logprobs > 0 || options->entropy ||
-           corrects_words(ppl);
+           word_rows_correct(ppl->model.handle, options);
 }
 
 static bool open_report(struct ppl *ppl) {

@@ -42,8 +42,8 @@ void regions_free(struct regions *regions) {
 
 /* ---- Tokens ------------------------------------------------------------------------------- */
 
-bool region_rows_open(struct region_rows *rows, const char *path, const txl_model *model,
-                      const struct own_columns *own) {
+bool region_rows_open(struct region_rows *rows, const char *path, const struct own_columns *own,
+                      const txl_model *model) {
     *rows = (struct region_rows){.on = true, .own = own, .eos = txl_model_eos(model)};
     return !path ||
            table_open(&rows->table, path, "* region text words tokens nats bits", own, false);

@@ -41,8 +41,8 @@ struct region_rows {
 
 /* `path` NULL: no table.  False with the error printed; end with table_commit or table_abandon of
  * its table. */
-bool region_rows_open(struct region_rows *rows, const char *path, const txl_model *model,
-                      const struct own_columns *own);
+bool region_rows_open(struct region_rows *rows, const char *path, const struct own_columns *own,
+                      const txl_model *model);
 
 /* Begins a text, whose regions receive the sums. */
 void region_rows_start(struct region_rows *rows, struct regions *regions);

@@ -277,6 +277,22 @@ static txl_status record_token(struct scorer *scorer, size_t i, size_t at, txl_e
     return status;
 }
 
+/* Reports the `n` tokens just scored, which are ids[first] and those behind it; then forgets the
+ * first `past` ids. */
+static txl_status end_call(struct scorer *scorer, size_t first, size_t n, size_t past,
+                           txl_error *error) {
+    for (size_t i = 0; i < n; i++) {
+        txl_status status = record_token(scorer, i, first + i, error);
+        if (status)
+            return status;
+    }
+    scorer->n -= past;
+    scorer->index += past;
+    memmove(scorer->ids, scorer->ids + past, scorer->n * sizeof *scorer->ids);
+    memmove(scorer->places, scorer->places + past, scorer->n * sizeof *scorer->places);
+    return signals_stopped() ? TXL_STOPPED : TXL_OK;
+}
+
 /* Scores ids[n - 1] in a new segment of all ids before it. */
 static txl_status score_window(struct scorer *scorer, txl_error *error) {
     size_t last = scorer->n - 1;
@@ -289,40 +305,22 @@ static txl_status score_window(struct scorer *scorer, txl_error *error) {
         if (!status)
             status = score_ids(scorer, lane, &scorer->ids[last - 1], 1, error);
     }
-    if (!status)
-        status = record_token(scorer, 0, last, error);
-    if (status)
-        return status;
-    if (last == scorer->window) {
-        memmove(scorer->ids, scorer->ids + 1, last * sizeof *scorer->ids);
-        memmove(scorer->places, scorer->places + 1, last * sizeof *scorer->places);
-        scorer->n--;
-        scorer->index++;
-    }
-    return signals_stopped() ? TXL_STOPPED : TXL_OK;
+    return status ? status : end_call(scorer, last, 1, last == scorer->window, error);
 }
 
 /* Scores the ids behind the known ones, which are read as a block, as many as fit. */
 static txl_status score_round(struct scorer *scorer, txl_error *error) {
     size_t known = scorer->known, n = scorer->n - known;
     size_t block = known < scorer->tgt_len ? known : scorer->tgt_len;
+    size_t past = scorer->n > scorer->tgt_len ? scorer->n - scorer->tgt_len : 0;
     txl_status status = TXL_OK;
     for (size_t k = 0; k < scorer->n_lane && !status; k++) {
         struct lane *lane = &scorer->lane[k];
         status = txl_session_score_block(lane->by.session, scorer->ids + known - block, block, n,
                                          lane->nats, lane->logprob, error);
     }
-    for (size_t i = 0; i < n && !status; i++)
-        status = record_token(scorer, i, known + i, error);
-    if (status)
-        return status;
-    size_t past = scorer->n > scorer->tgt_len ? scorer->n - scorer->tgt_len : 0;
-    scorer->n -= past;
-    scorer->known = scorer->n;
-    scorer->index += past;
-    memmove(scorer->ids, scorer->ids + past, scorer->n * sizeof *scorer->ids);
-    memmove(scorer->places, scorer->places + past, scorer->n * sizeof *scorer->places);
-    return signals_stopped() ? TXL_STOPPED : TXL_OK;
+    scorer->known = scorer->n - past;
+    return status ? status : end_call(scorer, known, n, past, error);
 }
 
 txl_status scorer_flush(struct scorer *scorer, txl_error *error) {
@@ -334,15 +332,7 @@ txl_status scorer_flush(struct scorer *scorer, txl_error *error) {
     txl_status status = TXL_OK;
     for (size_t k = 0; k < scorer->n_lane && !status; k++)
         status = score_ids(scorer, &scorer->lane[k], scorer->ids, n, error);
-    for (size_t i = 0; i < n && !status; i++)
-        status = record_token(scorer, i, i + 1, error);
-    if (status)
-        return status;
-    scorer->ids[0] = scorer->ids[n];
-    scorer->places[0] = scorer->places[n];
-    scorer->n = 1;
-    scorer->index += n;
-    return signals_stopped() ? TXL_STOPPED : TXL_OK;
+    return status ? status : end_call(scorer, 1, n, n, error);
 }
 
 txl_status scorer_push(struct scorer *scorer, int32_t id, const struct place *place,

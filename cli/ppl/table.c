@@ -129,11 +129,15 @@ void table_abandon(struct table *table) {
 }
 
 void table_mark(struct table *table) {
+    if (!table->file.stream)
+        return;
     bool whole = table->file.is_whole && fflush(table->file.stream) == 0;
     table->mark = whole ? ftello(table->file.stream) : -1;
 }
 
 void table_take_back(struct table *table) {
+    if (!table->file.stream)
+        return;
     table->in_row = false;
     table->name = table->names;
     table->n_partial = 0;

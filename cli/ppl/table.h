@@ -52,7 +52,8 @@ bool table_open(struct table *table, const char *path, const char *columns,
 bool table_commit(struct table *table);
 void table_abandon(struct table *table);
 
-/* Remember the rows so far; remove those written since.  A pipe keeps what was written to it. */
+/* Remember the rows so far; remove those written since.  A pipe keeps what was written to it.
+ * Without a table both do nothing. */
 void table_mark(struct table *table);
 void table_take_back(struct table *table);
 

@@ -5,23 +5,22 @@
 
 #include <string.h>
 
-bool tables_open(struct tables *tables, const struct tables_options *options,
-                 const txl_model *model, const struct comparison *comparison) {
+bool tables_open(struct tables *tables, const struct ppl_options *options,
+                 const struct own_columns *own, const txl_model *model,
+                 const struct comparison *comparison) {
+    bool regions = options->per_region || options->prefer_region >= 0;
     *tables =
         (struct tables){.has_marks = !options->ids && !txl_kind_takes_bytes(txl_model_kind(model))};
     return (!options->per_token ||
-            token_rows_open(&tables->tokens, options->per_token, model, comparison, options->n_top,
-                            options->ids, options->own)) &&
-           (!options->per_word ||
-            word_rows_open(&tables->words, options->per_word, model, options->previous,
-                           options->entropy, options->own)) &&
-           (!options->regions ||
-            region_rows_open(&tables->regions, options->per_region, model, options->own)) &&
-           (!options->per_line || line_rows_open(&tables->lines, options->objects));
+            token_rows_open(&tables->tokens, options, own, model, comparison)) &&
+           (!options->per_word || word_rows_open(&tables->words, options, own, model)) &&
+           (!regions || region_rows_open(&tables->regions, options->per_region, own, model)) &&
+           (!options->per_line || table_open(&tables->lines, "-", "file line tokens nats bits text",
+                                             NULL, options->json));
 }
 
 bool tables_commit(struct tables *tables) {
-    bool good = table_commit(&tables->lines.table);
+    bool good = table_commit(&tables->lines);
     good = table_commit(&tables->tokens.table) && good;
     good = table_commit(&tables->regions.table) && good;
     return table_commit(&tables->words.table) && good;
@@ -31,12 +30,12 @@ void tables_close(struct tables *tables) {
     token_rows_close(&tables->tokens);
     word_rows_close(&tables->words);
     table_abandon(&tables->regions.table);
-    table_abandon(&tables->lines.table);
+    table_abandon(&tables->lines);
 }
 
 bool tables_any(const struct tables *tables) {
     return tables->shows_source || tables->tokens.table.file.stream ||
-           tables->words.table.file.stream || tables->lines.table.file.stream;
+           tables->words.table.file.stream || tables->lines.file.stream;
 }
 
 bool tables_start_text(struct tables *tables, const char *file, const struct input *input) {
@@ -44,26 +43,26 @@ bool tables_start_text(struct tables *tables, const char *file, const struct inp
         return true;
     if (!source_open(&tables->source, input))
         return false;
-    struct table *const all[] = {&tables->tokens.table, &tables->words.table, &tables->lines.table};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i]->file.stream)
-            table_mark(all[i]);
-    tables->tokens.file = tables->lines.file = file;
-    tables->tokens.source = tables->lines.source = &tables->source;
+    table_mark(&tables->tokens.table);
+    table_mark(&tables->words.table);
+    table_mark(&tables->lines);
+    tables->tokens.file = tables->file = file;
+    tables->tokens.source = &tables->source;
     word_rows_start(&tables->words, file, &tables->source, 0);
     return true;
 }
 
 txl_status tables_finish_text(struct tables *tables, bool cut, txl_error *error) {
     *error = (txl_error){TXL_STOPPED, ""};
-    return tables->words.table.file.stream ? word_rows_end(&tables->words, cut, error) : TXL_OK;
+    return word_rows_end(&tables->words, cut, error);
 }
 
 void tables_end_text(struct tables *tables, bool good) {
-    struct table *const all[] = {&tables->tokens.table, &tables->words.table, &tables->lines.table};
-    for (size_t i = 0; !good && i < sizeof all / sizeof *all; i++)
-        if (all[i]->file.stream)
-            table_take_back(all[i]);
+    if (!good) {
+        table_take_back(&tables->tokens.table);
+        table_take_back(&tables->words.table);
+        table_take_back(&tables->lines);
+    }
     source_close(&tables->source);
 }
 
@@ -78,9 +77,7 @@ void tables_start_record(struct tables *tables, const char *file, uint64_t line,
 
 txl_status tables_end_record(struct tables *tables, txl_error *error) {
     *error = (txl_error){TXL_STOPPED, ""};
-    txl_status status = TXL_OK;
-    if (tables->words.table.file.stream)
-        status = word_rows_end(&tables->words, false, error);
+    txl_status status = word_rows_end(&tables->words, false, error);
     return status ? status : region_rows_end(&tables->regions);
 }
 
@@ -104,19 +101,30 @@ static txl_status match_bytes(struct source *source, uint64_t offset, const char
     return TXL_OK;
 }
 
+/* Writes the row of a line, which does not have its line end. */
+static txl_status put_line(struct tables *tables, const struct place *line,
+                           const struct score *score, txl_error *error) {
+    struct table *table = &tables->lines;
+    table_text(table, tables->file, strlen(tables->file));
+    table_integer(table, line->line);
+    table_integer(table, score->predicted);
+    table_nats(table, score->nats);
+    txl_status status = table_source(table, &tables->source, line->offset, line->bytes, error);
+    return status ? status : table_end_row(table);
+}
+
 txl_status tables_line(struct tables *tables, struct place *line, uint64_t end,
                        const struct score *score, txl_error *error) {
-    bool carriage = false, feed = false;
-    bool mark = false;
+    bool carriage = false, feed = false, mark = false;
     txl_status status = TXL_OK;
     if (line->offset == 0 && tables->has_marks)
         status = match_bytes(&tables->source, 0, BYTE_ORDER_MARK, &mark, error);
     line->offset += mark ? BYTE_ORDER_MARK_BYTES : 0;
     line->bytes = end > line->offset ? end - line->offset : 0;
-    if (!status && tables->words.table.file.stream)
+    if (!status)
         status = word_rows_end(&tables->words, false, error);
-    if (!status && tables->lines.table.file.stream)
-        status = line_rows_line(&tables->lines, line, score, error);
+    if (!status && tables->lines.file.stream)
+        status = put_line(tables, line, score, error);
     if (!status)
         status = match_bytes(&tables->source, end, "\r\n", &carriage, error);
     if (!status)

@@ -2,7 +2,7 @@
 #ifndef CLI_TABLES_H
 #define CLI_TABLES_H
 
-#include "line_rows.h"
+#include "ppl_options.h"
 #include "region_rows.h"
 #include "token_rows.h"
 #include "word_rows.h"
@@ -11,27 +11,19 @@
 struct tables {
     struct token_rows tokens;
     struct word_rows words;
-    struct line_rows lines;
+    struct table lines; /* --per-line: a row for each line, scored by itself */
     struct region_rows regions;
+    const char *file;     /* the current text's name in the table of lines */
     struct source source; /* of the current text */
     bool shows_source;    /* a report reads it too */
     bool has_marks;       /* byte order marks are not part of the text */
 };
 
-struct tables_options {
-    const char *per_token, *per_word, *per_region; /* paths; NULL: none */
-    bool regions;                  /* regions are summed, even if no table shows them */
-    const struct own_columns *own; /* NULL: none */
-    bool per_line, objects;        /* objects: lines as JSON */
-    bool previous;                 /* white space counts towards the word before it */
-    bool entropy;                  /* more columns of words */
-    bool ids;
-    int32_t n_top;
-};
-
-/* Opens them.  False with the error printed; end with tables_commit and tables_close. */
-bool tables_open(struct tables *tables, const struct tables_options *options,
-                 const txl_model *model, const struct comparison *comparison);
+/* Opens those that the options ask for; `own`: columns of the user's own table, NULL: none.  False
+ * with the error printed; end with tables_commit and tables_close. */
+bool tables_open(struct tables *tables, const struct ppl_options *options,
+                 const struct own_columns *own, const txl_model *model,
+                 const struct comparison *comparison);
 bool tables_commit(struct tables *tables);
 void tables_close(struct tables *tables);
 

@@ -29,9 +29,10 @@ static char *column_names(bool comparison, int32_t n_top) {
     return names;
 }
 
-bool token_rows_open(struct token_rows *rows, const char *path, const txl_model *model,
-                     const struct comparison *comparison, int32_t n_top, bool ids,
-                     const struct own_columns *own) {
+bool token_rows_open(struct token_rows *rows, const struct ppl_options *options,
+                     const struct own_columns *own, const txl_model *model,
+                     const struct comparison *comparison) {
+    const int32_t n_top = (int32_t)options->logprobs;
     txl_error error = {.message = "out of memory"};
     *rows = (struct token_rows){.model = model,
                                 .comparison = comparison,
@@ -39,11 +40,11 @@ bool token_rows_open(struct token_rows *rows, const char *path, const txl_model 
                                 .own = own,
                                 .top = calloc((size_t)n_top + 1, sizeof *rows->top)};
     char *names = column_names(comparison, n_top);
-    bool good =
-        rows->top && names && (!ids || !txl_decoder_new(model, false, &rows->decoder, &error));
+    bool good = rows->top && names &&
+                (!options->ids || !txl_decoder_new(model, false, &rows->decoder, &error));
     if (!good)
         terminal_error("%s", error.message);
-    good = good && table_open(&rows->table, path, names, own, false);
+    good = good && table_open(&rows->table, options->per_token, names, own, false);
     free(names);
     return good;
 }

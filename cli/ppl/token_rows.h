@@ -3,6 +3,7 @@
 #define CLI_TOKEN_ROWS_H
 
 #include "compare.h"
+#include "ppl_options.h"
 #include "score.h"
 #include "table.h"
 
@@ -18,12 +19,12 @@ struct token_rows {
     const struct own_columns *own; /* NULL: none */
 };
 
-/* Opens the table at `path`.  A comparison must see each token before the rows do.  With `n_top` >
- * 0 they need distributions.  `ids`: the text is decimal ids.  False with the error printed; end
- * with table_commit of its table, and token_rows_close. */
-bool token_rows_open(struct token_rows *rows, const char *path, const txl_model *model,
-                     const struct comparison *comparison, int32_t n_top, bool ids,
-                     const struct own_columns *own);
+/* Opens the table.  A comparison must see each token before the rows do.  With --logprobs they need
+ * distributions.  False with the error printed; end with table_commit of its table, and
+ * token_rows_close. */
+bool token_rows_open(struct token_rows *rows, const struct ppl_options *options,
+                     const struct own_columns *own, const txl_model *model,
+                     const struct comparison *comparison);
 void token_rows_close(struct token_rows *rows);
 
 /* An observer; `rows` is its context. */

@@ -20,8 +20,9 @@ static bool has_mark(const txl_model *model, int32_t id) {
 }
 
 /* The first piece of a word carries the space before it. */
-bool word_rows_correct(const txl_model *model, bool previous) {
-    return previous && model_unit(model) == TXL_UNIT_PIECE;
+bool word_rows_correct(const txl_model *model, const struct ppl_options *options) {
+    return options->per_word && options->space_with == SPACE_WITH_PREVIOUS &&
+           model_unit(model) == TXL_UNIT_PIECE;
 }
 
 static bool find_begins(struct word_rows *rows) {
@@ -32,20 +33,22 @@ static bool find_begins(struct word_rows *rows) {
     return rows->begins != NULL;
 }
 
-bool word_rows_open(struct word_rows *rows, const char *path, const txl_model *model, bool previous,
-                    bool entropy, const struct own_columns *own) {
+bool word_rows_open(struct word_rows *rows, const struct ppl_options *options,
+                    const struct own_columns *own, const txl_model *model) {
     /* Kinds with words have no token for the space, so it makes no difference which word it counts
      * towards. */
     *rows = (struct word_rows){.model = model,
                                .has_marks = !txl_kind_takes_bytes(txl_model_kind(model)),
-                               .previous = previous && model_unit(model) != TXL_UNIT_WORD,
-                               .entropy = entropy,
+                               .previous = options->space_with == SPACE_WITH_PREVIOUS &&
+                                           model_unit(model) != TXL_UNIT_WORD,
+                               .entropy = options->entropy,
                                .own = own};
-    if (word_rows_correct(model, previous) && !find_begins(rows))
+    if (word_rows_correct(model, options) && !find_begins(rows))
         return terminal_error("out of memory");
-    return table_open(&rows->table, path,
-                      entropy ? "file line offset length word tokens nats bits entropy reduction *"
-                              : "file line offset length word tokens nats bits *",
+    return table_open(&rows->table, options->per_word,
+                      options->entropy
+                          ? "file line offset length word tokens nats bits entropy reduction *"
+                          : "file line offset length word tokens nats bits *",
                       own, false);
 }
 
@@ -314,6 +317,8 @@ txl_status word_rows_token(void *context, const struct scored *token, txl_error 
 }
 
 txl_status word_rows_end(struct word_rows *rows, bool cut, txl_error *error) {
+    if (!rows->table.file.stream)
+        return TXL_OK;
     txl_status status = cut ? cut_word(rows, error) : finish_word(rows, error);
     if (!status)
         status = end_word(rows, NULL, error);

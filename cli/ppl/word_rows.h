@@ -20,6 +20,7 @@
 #ifndef CLI_WORD_ROWS_H
 #define CLI_WORD_ROWS_H
 
+#include "ppl_options.h"
 #include "score.h"
 #include "table.h"
 
@@ -66,12 +67,12 @@ struct word_rows {
 };
 
 /* True where --space-with previous needs distributions. */
-bool word_rows_correct(const txl_model *model, bool previous);
+bool word_rows_correct(const txl_model *model, const struct ppl_options *options);
 
-/* Opens the table at `path`; `entropy` takes distributions too.  False with the error printed; end
- * with table_commit of its table, and word_rows_close. */
-bool word_rows_open(struct word_rows *rows, const char *path, const txl_model *model, bool previous,
-                    bool entropy, const struct own_columns *own);
+/* Opens the table; --entropy takes distributions too.  False with the error printed; end with
+ * table_commit of its table, and word_rows_close. */
+bool word_rows_open(struct word_rows *rows, const struct ppl_options *options,
+                    const struct own_columns *own, const txl_model *model);
 void word_rows_close(struct word_rows *rows);
 
 /* Begins a text.  `record` > 0: the line in which all of it stands. */
@@ -81,7 +82,8 @@ void word_rows_start(struct word_rows *rows, const char *file, struct source *so
 /* An observer; `rows` is its context. */
 txl_status word_rows_token(void *rows, const struct scored *token, txl_error *error);
 
-/* Writes the rows that wait, because the next tokens are scored without the ones before.  `cut`:
+/* Writes the rows that wait, if there is a table, because the next tokens are scored without the
+ * ones before.  `cut`:
  * the last word may go on behind the last token. */
 txl_status word_rows_end(struct word_rows *rows, bool cut, txl_error *error);
 
