@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- Streams of tokens -------------------------------------------------------------------- */
@@ -173,7 +172,7 @@ static txl_status start_alone(struct evaluation *e, uint64_t base, txl_error *er
     e->end = e->characters = 0;
     e->at_start = true;
     e->is_scored = false;
-    e->n_waiting = 0;
+    e->waiting.length = 0;
     e->texts++;
     e->scorer.score = (struct score){0};
     bool first = !e->has_before || e->before.length == 0;
@@ -192,20 +191,6 @@ static txl_status score_alone(struct evaluation *e, int32_t id, const struct pla
         e->is_scored = true;
     }
     return status ? status : scorer_push(&e->scorer, id, place, error);
-}
-
-static txl_status add_waiting(struct evaluation *e, int32_t id, const struct place *place,
-                              txl_error *error) {
-    if (e->n_waiting == e->waiting_room) {
-        size_t room = 2 * e->waiting_room + 64;
-        struct waiting_token *tokens = reallocarray(e->waiting, room, sizeof *tokens);
-        if (!tokens)
-            return txl_fail(error, TXL_MEMORY, "out of memory");
-        e->waiting = tokens;
-        e->waiting_room = room;
-    }
-    e->waiting[e->n_waiting++] = (struct waiting_token){id, *place};
-    return TXL_OK;
 }
 
 /* Whether the symbol opens a line where lines stand between two boundaries (One Billion Words). */
@@ -264,8 +249,12 @@ static txl_status receive_alone(struct evaluation *e, const txl_symbol *symbol, 
     e->at_start = false;
     e->reached = place.offset + place.bytes;
     e->tokens++;
-    return e->waits ? add_waiting(e, symbol->id, &place, error)
-                    : score_alone(e, symbol->id, &place, error);
+    const struct waiting_token token = {symbol->id, place};
+    if (!e->waits)
+        return score_alone(e, symbol->id, &place, error);
+    return buffer_append(&e->waiting, &token, sizeof token)
+               ? TXL_OK
+               : txl_fail(error, TXL_MEMORY, "out of memory");
 }
 
 /* Ends a line of the source, whose line end is at `end`. */
@@ -360,11 +349,13 @@ txl_status evaluation_text(struct evaluation *e, const struct lone_text *text) {
         e->tokens = tokens;
         return status == TXL_TEXT && !renew_encoder(e) ? TXL_MEMORY : status;
     }
-    for (size_t i = 0; i < e->n_waiting && !status; i++) {
-        struct place *place = &e->waiting[i].place;
+    struct waiting_token token;
+    for (size_t i = 0; i < e->waiting.length && !status; i += sizeof token) {
+        memcpy(&token, e->waiting.data + i, sizeof token);
+        struct place *place = &token.place;
         if (place->offset + place->bytes > text->length) /* the line end of an empty text */
             place->bytes = place->share.bytes = place->share.characters = 0;
-        status = score_alone(e, e->waiting[i].id, place, &error);
+        status = score_alone(e, token.id, place, &error);
     }
     if (!status && e->is_scored)
         status = scorer_flush(&e->scorer, &error);
@@ -504,8 +495,7 @@ void evaluation_end(struct evaluation *e, struct result *result) {
 void evaluation_free(struct evaluation *e) {
     buffer_free(&e->before);
     id_list_free(&e->context);
-    free(e->waiting);
-    e->waiting = NULL;
+    buffer_free(&e->waiting);
 }
 
 static txl_status fail_short(const struct evaluation *e, const char *name,

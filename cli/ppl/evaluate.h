@@ -45,20 +45,19 @@ struct evaluation {
     /* Texts that are scored alone (--before, --items): all of their tokens, after what is before.
      */
     bool alone;
-    struct buffer before;          /* of every text */
-    bool has_before;               /* else the model's first context is before the rest */
-    struct id_list context;        /* of the current text */
-    bool at_start;                 /* it has no token yet */
-    bool is_scored;                /* its tokens follow their context in the scorer */
-    uint64_t texts;                /* so far */
-    uint64_t reached;              /* where in the source the last token ends */
-    uint64_t invalid;              /* counted by earlier encoders */
-    uint64_t lines_before;         /* line ends before the text */
-    uint64_t base;                 /* where in the source the text begins */
-    uint64_t record;               /* > 0: the line in which all of it stands */
-    bool waits;                    /* its tokens wait until it was read */
-    struct waiting_token *waiting; /* [n_waiting] */
-    size_t n_waiting, waiting_room;
+    struct buffer before;   /* of every text */
+    bool has_before;        /* else the model's first context is before the rest */
+    struct id_list context; /* of the current text */
+    bool at_start;          /* it has no token yet */
+    bool is_scored;         /* its tokens follow their context in the scorer */
+    uint64_t texts;         /* so far */
+    uint64_t reached;       /* where in the source the last token ends */
+    uint64_t invalid;       /* counted by earlier encoders */
+    uint64_t lines_before;  /* line ends before the text */
+    uint64_t base;          /* where in the source the text begins */
+    uint64_t record;        /* > 0: the line in which all of it stands */
+    bool waits;             /* its tokens wait until it was read */
+    struct buffer waiting;  /* of struct waiting_token */
 };
 
 /* Reads `input` and scores it; tables name it `file`, as the result does.  Returns TXL_OK, or

@@ -58,15 +58,12 @@ static bool refuse_part(const char *path, const char *what) {
     return terminal_error("%s: %s; it must be what txl ppl --shard I/N --json prints", path, what);
 }
 
-/* Reads a count; null makes *known false, and is an error if `known` is NULL. */
-static bool get_count(const json_t *object, const char *key, uint64_t *count, bool *known) {
+/* Reads a count, which null stands for too where it may. */
+static bool get_count(const json_t *object, const char *key, bool or_null, uint64_t *count) {
     const json_t *value = json_object_get(object, key);
-    if (known && json_is_null(value)) {
-        *known = false;
-        return true;
-    }
     *count = (uint64_t)json_integer_value(value);
-    return json_is_integer(value) && json_integer_value(value) >= 0;
+    return (or_null && json_is_null(value)) ||
+           (json_is_integer(value) && json_integer_value(value) >= 0);
 }
 
 static bool get_number(const json_t *object, const char *key, double *number) {
@@ -101,27 +98,25 @@ static bool parse_part(struct part *part) {
     struct result *r = &part->result;
     if (!json_is_object(shard))
         return refuse_part(part->path, "not the result of a shard");
-    bool known = true;
-    bool good = get_count(o, "tokens", &r->tokens, NULL) &&
-                get_count(o, "predicted", &r->score.predicted, NULL) &&
-                get_count(o, "unknown", &r->unknown, &known) &&
-                get_count(o, "invalid", &r->invalid, &known) &&
-                get_count(o, "bytes", &r->score.share.bytes, &known) &&
-                get_count(o, "characters", &r->score.share.characters, &known) &&
-                get_number(o, "nats", &r->score.nats) && get_number(o, "seconds", &r->seconds) &&
-                get_number(shard, "mean", &r->score.mean) &&
-                get_number(shard, "squares", &r->score.squares) &&
-                get_count(shard, "number", &part->shard.number, NULL) &&
-                get_count(shard, "of", &part->shard.of, NULL) && part->shard.number >= 1 &&
-                part->shard.number <= part->shard.of &&
-                json_is_string(json_object_get(o, "file")) && has_settings(settings) &&
-                has_scalars(shard, same_run) &&
-                json_is_integer(json_object_get(settings, "threads")) &&
-                json_is_string(json_object_get(shard, "mode")) &&
-                json_is_string(json_object_get(shard, "text")) &&
-                json_is_string(json_object_get(shard, "model")) &&
-                json_is_string(json_object_get(shard, "kernels")) &&
-                json_is_string(json_object_get(shard, "blas"));
+    bool good =
+        get_count(o, "tokens", false, &r->tokens) &&
+        get_count(o, "predicted", false, &r->score.predicted) &&
+        get_count(o, "unknown", true, &r->unknown) && get_count(o, "invalid", true, &r->invalid) &&
+        get_count(o, "bytes", true, &r->score.share.bytes) &&
+        get_count(o, "characters", true, &r->score.share.characters) &&
+        get_number(o, "nats", &r->score.nats) && get_number(o, "seconds", &r->seconds) &&
+        get_number(shard, "mean", &r->score.mean) &&
+        get_number(shard, "squares", &r->score.squares) &&
+        get_count(shard, "number", false, &part->shard.number) &&
+        get_count(shard, "of", false, &part->shard.of) && part->shard.number >= 1 &&
+        part->shard.number <= part->shard.of && json_is_string(json_object_get(o, "file")) &&
+        has_settings(settings) && has_scalars(shard, same_run) &&
+        json_is_integer(json_object_get(settings, "threads")) &&
+        json_is_string(json_object_get(shard, "mode")) &&
+        json_is_string(json_object_get(shard, "text")) &&
+        json_is_string(json_object_get(shard, "model")) &&
+        json_is_string(json_object_get(shard, "kernels")) &&
+        json_is_string(json_object_get(shard, "blas"));
     if (!good)
         return refuse_part(part->path, "a field is missing or not what it should be");
     r->file = json_string_value(json_object_get(o, "file"));
@@ -267,28 +262,21 @@ static void note_mixed(const struct part *parts, int n) {
                           i == 0 ? "kernels" : "kernels of OpenBLAS");
 }
 
-/* Strings that may differ between shards of one evaluation become "mixed". */
-static bool merge_strings(json_t *settings, const struct part *parts, int n) {
-    static const char *const keys[] = {"txl", "model", "kernels", "blas"};
+/* Strings that may differ between shards of one evaluation become "mixed".  The number of threads
+ * changes no bit and may differ too; then none is printed. */
+static bool merge_varying(json_t *settings, const struct part *parts, int n) {
+    static const char *const keys[] = {"threads", "txl", "model", "kernels", "blas"};
     bool good = true;
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
         for (int i = 1; i < n; i++) {
             const json_t *other = json_object_get(parts[i].object, "settings");
             if (!json_equal(json_object_get(settings, keys[k]), json_object_get(other, keys[k])))
-                good = json_object_set_new(settings, keys[k], json_string("mixed")) == 0 && good;
+                good = json_object_set_new(settings, keys[k],
+                                           k == 0 ? json_null() : json_string("mixed")) == 0 &&
+                       good;
         }
     }
     return good;
-}
-
-/* The number of threads changes no bit and may differ; then none is printed. */
-static bool merge_threads(json_t *settings, const struct part *parts, int n) {
-    for (int i = 1; i < n; i++) {
-        json_t *other = json_object_get(parts[i].object, "settings");
-        if (!json_equal(json_object_get(settings, "threads"), json_object_get(other, "threads")))
-            return json_object_set_new(settings, "threads", json_null()) == 0;
-    }
-    return true;
 }
 
 static bool merge_parts(struct merged *merged, const struct part *parts, int n) {
@@ -313,7 +301,7 @@ static bool merge_parts(struct merged *merged, const struct part *parts, int n) 
                        .text = json_string_value(json_object_get(shard, "text")),
                        .model = {.name = json_string_value(json_object_get(shard, "model")),
                                  .settings = json_incref(settings)}};
-    bool good = merge_threads(settings, parts, n) && merge_strings(settings, parts, n);
+    bool good = merge_varying(settings, parts, n);
     char line[8192];
     settings_json_to_text(line, sizeof line, settings, common_string(parts, n, "model"));
     merged->setup.model.summary = strdup(line);

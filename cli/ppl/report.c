@@ -3,6 +3,7 @@
 
 #include "cli/system/terminal.h"
 #include "lib/base/error.h"
+#include "likeliest.h"
 #include "report_page.h"
 
 #include <math.h>
@@ -198,19 +199,10 @@ void report_line_end(struct report *report, uint64_t index) {
 static void rank_tokens(const struct report *report, struct report_scores *scores, int32_t id,
                         const float *logprob) {
     const struct report_chunk *chunk = report->chunk;
-    int32_t *top = scores->top_ids[chunk->n], before = 0;
-    int n = 0;
-    for (int32_t other = 0; other < chunk->n_token; other++) {
-        before += logprob[other] > logprob[id] || (logprob[other] == logprob[id] && other < id);
-        if (n == chunk->n_top && !(logprob[other] > logprob[top[n - 1]]))
-            continue;
-        int place = n < chunk->n_top ? n++ : n - 1;
-        for (; place > 0 && logprob[other] > logprob[top[place - 1]]; place--)
-            top[place] = top[place - 1];
-        top[place] = other;
-    }
-    scores->ranks[chunk->n] = before;
-    for (int k = 0; k < n; k++) {
+    int32_t *top = scores->top_ids[chunk->n];
+    likeliest(logprob, chunk->n_token, top, chunk->n_top);
+    scores->ranks[chunk->n] = rank_of(id, logprob, chunk->n_token) - 1;
+    for (int k = 0; k < chunk->n_top; k++) {
         float steps = fmaxf(-logprob[top[k]] * SURPRISE_STEPS, 0);
         scores->top_surprises[chunk->n][k] = (uint16_t)lrintf(fminf(steps, (float)UINT16_MAX));
         report->named[top[k]] = true;
@@ -228,17 +220,11 @@ static txl_status keep_surface(struct report *report, uint64_t index, const stru
                                txl_error *error) {
     enum { MOST = 200 };
     char text[MOST + 1];
-    size_t length = place->bytes < MOST ? (size_t)place->bytes : MOST, n = 0;
-    while (n < length + (length < place->bytes)) {
-        const char *part;
-        size_t got;
-        txl_status status = source_get(report->source, place->offset + n,
-                                       length + (length < place->bytes) - n, &part, &got, error);
-        if (status || got == 0)
-            return status;
-        memcpy(text + n, part, got);
-        n += got;
-    }
+    size_t length = place->bytes < MOST ? (size_t)place->bytes : MOST, n;
+    size_t wanted = length + (length < place->bytes);
+    txl_status status = source_copy(report->source, place->offset, wanted, text, &n, error);
+    if (status || n < wanted)
+        return status;
     while (length < place->bytes && length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80)
         length--;
     bool good = append_number(&report->surfaces, (uint32_t)index) &&

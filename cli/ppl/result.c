@@ -227,24 +227,25 @@ void result_note_unknown(const struct setup *setup, const struct result *result)
 /* ---- The summary line --------------------------------------------------------------------- */
 
 /* "1.19325", or "-" where the number has no meaning. */
-static const char *show_number(char *text, size_t size, double value) {
-    snprintf(text, size, isfinite(value) ? "%.6f" : "-", value);
-    return text;
+struct shown {
+    char text[40];
+};
+
+static struct shown show(double value) {
+    struct shown shown;
+    snprintf(shown.text, sizeof shown.text, isfinite(value) ? "%.6f" : "-", value);
+    return shown;
 }
 
 static void print_other_summary(const struct setup *setup, const struct result *total) {
     const struct divergence *divergence = &total->divergence;
     double nats = nats_per_token(&divergence->other);
     double n = (double)divergence->difference.predicted;
-    char numbers[4][40];
     terminal_summary("compared: nats_per_token=%s perplexity=%s difference=%s kl_divergence=%s "
                      "top_agreement=%.6f mode=%s text=%s %s",
-                     show_number(numbers[0], sizeof numbers[0], nats),
-                     show_number(numbers[1], sizeof numbers[1], exp(nats)),
-                     show_number(numbers[2], sizeof numbers[2], divergence->difference.mean),
-                     show_number(numbers[3], sizeof numbers[3], divergence->kl / n),
-                     (double)divergence->agreed / n, setup->mode, setup->text,
-                     setup->other.summary);
+                     show(nats).text, show(exp(nats)).text, show(divergence->difference.mean).text,
+                     show(divergence->kl / n).text, (double)divergence->agreed / n, setup->mode,
+                     setup->text, setup->other.summary);
 }
 
 static void print_brief(const struct setup *setup, const struct result *total) {
@@ -262,21 +263,17 @@ static void print_brief(const struct setup *setup, const struct result *total) {
 
 void result_print_summary(const struct setup *setup, int n_files, const struct result *total) {
     double nats = result_nats_per_token(total);
-    char numbers[4][40];
     if (setup->other.name)
         print_other_summary(setup, total);
     print_brief(setup, total);
-    terminal_summary(
-        "files=%d tokens=%" PRIu64 " predicted=%" PRIu64 " unknown=%" PRIu64
-        " nats_per_token=%s perplexity=%s bits_per_token=%s bits_per_character=%s "
-        "seconds=%.2f tokens_per_second=%.0f mode=%s text=%s %s",
-        n_files, total->tokens, total->score.predicted, total->unknown,
-        show_number(numbers[0], sizeof numbers[0], nats),
-        show_number(numbers[1], sizeof numbers[1], exp(nats)),
-        show_number(numbers[2], sizeof numbers[2], nats / LN_2),
-        show_number(numbers[3], sizeof numbers[3], bits_per_character(setup, total, &total->score)),
-        total->seconds, result_tokens_per_second(total), setup->mode, setup->text,
-        setup->model.summary);
+    terminal_summary("files=%d tokens=%" PRIu64 " predicted=%" PRIu64 " unknown=%" PRIu64
+                     " nats_per_token=%s perplexity=%s bits_per_token=%s bits_per_character=%s "
+                     "seconds=%.2f tokens_per_second=%.0f mode=%s text=%s %s",
+                     n_files, total->tokens, total->score.predicted, total->unknown,
+                     show(nats).text, show(exp(nats)).text, show(nats / LN_2).text,
+                     show(bits_per_character(setup, total, &total->score)).text, total->seconds,
+                     result_tokens_per_second(total), setup->mode, setup->text,
+                     setup->model.summary);
 }
 
 int result_check_limit(const struct setup *setup, const struct result *result, double limit) {

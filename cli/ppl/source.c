@@ -84,3 +84,17 @@ txl_status source_get(struct source *source, uint64_t offset, uint64_t most, con
         *n = (size_t)most;
     return TXL_OK;
 }
+
+txl_status source_copy(struct source *source, uint64_t offset, size_t most, char *bytes, size_t *n,
+                       txl_error *error) {
+    size_t got = 1;
+    for (*n = 0; *n < most && got > 0; *n += got) {
+        const char *part;
+        txl_status status = source_get(source, offset + *n, most - *n, &part, &got, error);
+        if (status)
+            return status;
+        if (got > 0)
+            memcpy(bytes + *n, part, got);
+    }
+    return TXL_OK;
+}

@@ -35,4 +35,8 @@ txl_status source_see(struct source *source, const char *text, size_t length, tx
 txl_status source_get(struct source *source, uint64_t offset, uint64_t most, const char **bytes,
                       size_t *n, txl_error *error);
 
+/* Copies `most` bytes from `offset` on, or all to the text's end; `*n` receives how many. */
+txl_status source_copy(struct source *source, uint64_t offset, size_t most, char *bytes, size_t *n,
+                       txl_error *error);
+
 #endif

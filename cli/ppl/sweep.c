@@ -70,24 +70,22 @@ bool sweep_to_json(json_t *object, const struct sweep *sweep) {
 }
 
 bool sweep_print_header(const struct setup *setup, const struct result *result) {
-    char line[128];
     const struct headline headline = result_headline(setup, result);
-    int length = snprintf(line, sizeof line, "%8s  %18s  %8s  %14s  %8s\n", "mem_len",
-                          headline_name(&headline), "+/-", "nats per token", "tokens/s");
-    return output_write(line, (size_t)length) && output_flush();
+    return output_line("%8s  %18s  %8s  %14s  %8s", "mem_len", headline_name(&headline), "+/-",
+                       "nats per token", "tokens/s") &&
+           output_flush();
 }
 
 bool sweep_print_row(const struct setup *setup, const struct result *result, int mem_len,
                      const struct sweep *sweep) {
     const struct headline headline = result_headline(setup, result);
-    char line[256], spread[32] = "-";
+    char spread[32] = "-";
     /* In the headline's unit: its own error is that of the nats, scaled. */
     double scale = headline.error / score_standard_error(&result->score);
     double error = score_standard_error(&sweep->difference) * scale;
     if (isfinite(error))
         snprintf(spread, sizeof spread, "%.5f", error);
-    int length =
-        snprintf(line, sizeof line, "%8d  %18.5f  %8s  %14.5f  %8.0f\n", mem_len, headline.value,
-                 spread, result_nats_per_token(result), result_tokens_per_second(result));
-    return output_write(line, (size_t)length) && output_flush();
+    return output_line("%8d  %18.5f  %8s  %14.5f  %8.0f", mem_len, headline.value, spread,
+                       result_nats_per_token(result), result_tokens_per_second(result)) &&
+           output_flush();
 }

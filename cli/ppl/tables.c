@@ -88,17 +88,11 @@ txl_status tables_see(struct tables *tables, const char *text, size_t length, tx
 /* Whether the text has these bytes at `offset`. */
 static txl_status match_bytes(struct source *source, uint64_t offset, const char *what, bool *is,
                               txl_error *error) {
-    size_t n = strlen(what);
-    *is = true;
-    for (size_t i = 0; i < n && *is; i++) {
-        const char *byte;
-        size_t got;
-        txl_status status = source_get(source, offset + i, 1, &byte, &got, error);
-        if (status)
-            return status;
-        *is = got == 1 && *byte == what[i];
-    }
-    return TXL_OK;
+    char bytes[BYTE_ORDER_MARK_BYTES];
+    size_t length = strlen(what), n;
+    txl_status status = source_copy(source, offset, length, bytes, &n, error);
+    *is = !status && n == length && memcmp(bytes, what, n) == 0;
+    return status;
 }
 
 /* Writes the row of a line, which does not have its line end. */

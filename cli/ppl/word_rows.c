@@ -73,22 +73,6 @@ void word_rows_start(struct word_rows *rows, const char *file, struct source *so
 
 /* ---- The source --------------------------------------------------------------------------- */
 
-/* Up to three bytes at `offset`, which may lie in two blocks. */
-static txl_status peek_bytes(struct source *source, uint64_t offset, char bytes[3], size_t *n,
-                             txl_error *error) {
-    *n = 0;
-    while (*n < 3) {
-        const char *more;
-        size_t got;
-        txl_status status = source_get(source, offset + *n, 3 - *n, &more, &got, error);
-        if (status || got == 0)
-            return status;
-        memcpy(bytes + *n, more, got);
-        *n += got;
-    }
-    return TXL_OK;
-}
-
 /* Whether the tokens being summed belong to the last word of the source so far. */
 static bool is_at_hand(const struct word_rows *rows) {
     return rows->in_word && rows->word.place.offset == rows->word_begin;
@@ -97,7 +81,7 @@ static bool is_at_hand(const struct word_rows *rows) {
 /* Moves on by one character or byte; `*n` becomes 0 at the end of the text. */
 static txl_status step_on(struct word_rows *rows, size_t *n, txl_error *error) {
     char bytes[3];
-    txl_status status = peek_bytes(rows->source, rows->at, bytes, n, error);
+    txl_status status = source_copy(rows->source, rows->at, sizeof bytes, bytes, n, error);
     if (status || *n == 0)
         return status;
     if (rows->at == 0 && rows->has_marks && byte_order_mark_length(bytes, *n) > 0) {
