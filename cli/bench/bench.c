@@ -7,6 +7,7 @@
 #include "cli/model/settings.h"
 #include "cli/options/numbers.h"
 #include "cli/system/blas_core.h"
+#include "cli/system/fixed_line.h"
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
@@ -269,20 +270,23 @@ static json_t *number_unless(bool without, int64_t n) {
     return without ? json_null() : json_integer((json_int_t)n);
 }
 
-static json_t *speed_to_json(const struct bench *b, const struct result *r) {
-    bool rounds = r->mode == MODE_REFRESHED;
+/* For CSV the type says what --compute int8 makes of q8 weights, and fractions of a byte or an
+ * operation, which only rounds have, are rounded; in JSON they are cut off. */
+static json_t *speed_to_json(const struct bench *b, const struct result *r, bool csv) {
+    bool rounds = r->mode == MODE_REFRESHED, int8 = b->settings.compute == TXL_COMPUTE_INT8;
     return json_pack(
         "{s:s, s:s, s:s*, s:s, s:i, s:i, s:o, s:f, s:f, s:f, s:I, s:I, s:f, s:f, s:s, s:f, s:f, "
         "s:s, s:s, s:o, s:o}",
-        "mode", modes[r->mode], "type", txl_model_type(b->model.handle), "compute",
-        b->settings.compute == TXL_COMPUTE_INT8 ? session_computes[TXL_COMPUTE_INT8] : NULL,
-        "memory_type", memory_types[b->settings.memory_type], "threads", b->settings.threads,
-        "tgt_len", b->settings.tgt_len, "mem_len", number_unless(rounds, b->settings.mem_len),
+        "mode", modes[r->mode], "type", csv && int8 ? "q8/int8" : txl_model_type(b->model.handle),
+        "compute", int8 && !csv ? session_computes[TXL_COMPUTE_INT8] : NULL, "memory_type",
+        memory_types[b->settings.memory_type], "threads", b->settings.threads, "tgt_len",
+        b->settings.tgt_len, "mem_len", number_unless(rounds, b->settings.mem_len),
         "tokens_per_second", r->rate, "p10", r->p10, "p90", r->p90, "bytes_per_token",
-        (json_int_t)r->bytes, "flops_per_token", (json_int_t)r->flops, "read_bandwidth",
-        r->bandwidth, "sgemm_peak", r->sgemm, "instruction", r->instruction, "instruction_peak",
-        r->peak, "share_of_limit", r->share, "kernels", txl_kernels_name(NULL), "blas",
-        txl_blas_name(), "refresh", number_unless(!rounds, b->options->refresh), "known",
+        (json_int_t)(csv ? rint(r->bytes) : r->bytes), "flops_per_token",
+        (json_int_t)(csv ? rint(r->flops) : r->flops), "read_bandwidth", r->bandwidth, "sgemm_peak",
+        r->sgemm, "instruction", r->instruction, "instruction_peak", r->peak, "share_of_limit",
+        r->share, "kernels", txl_kernels_name(NULL), "blas", txl_blas_name(), "refresh",
+        number_unless(!rounds, b->options->refresh), "known",
         number_unless(!rounds, b->options->known));
 }
 
@@ -299,64 +303,37 @@ static json_t *training_to_json(const struct bench *b, const struct result *r) {
         txl_kernels_name(NULL), "blas", txl_blas_name());
 }
 
-static bool print_json(const struct bench *b, const struct result *r) {
-    return output_json(r->mode == MODE_TRAIN ? training_to_json(b, r) : speed_to_json(b, r));
+/* The members of the object as a row, and before the first row their names. */
+static bool print_csv(const struct bench *b, const json_t *object) {
+    char header[512], row[512];
+    struct fixed_line names = fixed_line(header, sizeof header);
+    struct fixed_line values = fixed_line(row, sizeof row);
+    const char *key, *comma = "";
+    json_t *value;
+    json_object_foreach((json_t *)object, key, value) {
+        fixed_line_add(&names, "%s%s", comma, key);
+        if (json_is_integer(value))
+            fixed_line_add(&values, "%s%" JSON_INTEGER_FORMAT, comma, json_integer_value(value));
+        else if (json_is_real(value))
+            fixed_line_add(&values, strcmp(key, "share_of_limit") == 0 ? "%s%.4f" : "%s%.6g", comma,
+                           json_real_value(value));
+        else
+            fixed_line_add(&values, "%s%s", comma,
+                           json_is_string(value) ? json_string_value(value) : "");
+        comma = ",";
+    }
+    return (b->measurements > 0 || output_line("%s", header)) && output_line("%s", row) &&
+           output_flush();
 }
 
-static bool print_line(const char *line, int length) {
-    return length > 0 && output_write(line, (size_t)length) && output_flush();
-}
-
-static bool print_training_csv(const struct bench *b, const struct result *r) {
-    static const char header[] =
-        "mode,compute,batch,dropout,threads,tgt_len,mem_len,tokens_per_second,p10,p90,"
-        "memory_bytes,flops_per_token,sgemm_peak,instruction,instruction_peak,share_of_limit,"
-        "kernels,blas\n";
-    if (b->measurements == 0 && !output_write(header, strlen(header)))
-        return false;
-    char line[512];
-    int length = snprintf(
-        line, sizeof line,
-        "%s,%s,%d,%g,%d,%d,%d,%.6g,%.6g,%.6g,%" PRIu64 ",%.0f,%.6g,%s,%.6g,%.4f,%s,%s\n",
-        modes[r->mode], train_computes[b->training.how.bf16], b->training.how.batch,
-        b->training.how.dropout, b->settings.threads, b->settings.tgt_len, b->settings.mem_len,
-        r->rate, r->p10, r->p90, b->training.bytes, r->flops, r->sgemm, r->instruction, r->peak,
-        r->share, txl_kernels_name(NULL), txl_blas_name());
-    return print_line(line, length);
-}
-
-/* The number as text, or empty text if it has no meaning. */
-static const char *number_or_empty(char *text, size_t size, bool has_meaning, int64_t n) {
-    text[0] = '\0';
-    if (has_meaning)
-        snprintf(text, size, "%" PRId64, n);
-    return text;
-}
-
-static bool print_csv(const struct bench *b, const struct result *r) {
-    if (r->mode == MODE_TRAIN)
-        return print_training_csv(b, r);
-
-    static const char header[] =
-        "mode,type,memory_type,threads,tgt_len,mem_len,tokens_per_second,p10,p90,bytes_per_token,"
-        "flops_per_token,read_bandwidth,sgemm_peak,instruction,instruction_peak,share_of_limit,"
-        "kernels,blas,refresh,known\n";
-    if (b->measurements == 0 && !output_write(header, strlen(header)))
-        return false;
-    bool rounds = r->mode == MODE_REFRESHED;
-    char line[512], mem_len[24], refresh[24], known[24];
-    int length = snprintf(
-        line, sizeof line,
-        "%s,%s,%s,%d,%d,%s,%.6g,%.6g,%.6g,%.0f,%.0f,%.6g,%.6g,%s,%.6g,%.4f,%s,%s,%s,%s\n",
-        modes[r->mode],
-        b->settings.compute == TXL_COMPUTE_INT8 ? "q8/int8" : txl_model_type(b->model.handle),
-        memory_types[b->settings.memory_type], b->settings.threads, b->settings.tgt_len,
-        number_or_empty(mem_len, sizeof mem_len, !rounds, b->settings.mem_len), r->rate, r->p10,
-        r->p90, r->bytes, r->flops, r->bandwidth, r->sgemm, r->instruction, r->peak, r->share,
-        txl_kernels_name(NULL), txl_blas_name(),
-        number_or_empty(refresh, sizeof refresh, rounds, b->options->refresh),
-        number_or_empty(known, sizeof known, rounds, b->options->known));
-    return print_line(line, length);
+static bool print_fields(const struct bench *b, const struct result *r) {
+    json_t *object =
+        r->mode == MODE_TRAIN ? training_to_json(b, r) : speed_to_json(b, r, b->options->csv);
+    if (!b->options->csv || !object)
+        return output_json(object);
+    bool good = print_csv(b, object);
+    json_decref(object);
+    return good;
 }
 
 /* Both limits apply to a round. */
@@ -375,23 +352,21 @@ static void say_limits(const struct result *r, char *needs, char *has, size_t si
 }
 
 static bool print_text(const struct bench *b, const struct result *r) {
-    static const char header[] =
-        "mode       mem_len  tokens/s       p10       p90  a token needs   "
-        "the machine has   share  of\n";
-    if (b->measurements == 0 && !output_write(header, strlen(header)))
+    if (b->measurements == 0 &&
+        !output_line("mode       mem_len  tokens/s       p10       p90  a token needs   "
+                     "the machine has   share  of"))
         return false;
-    char line[256], mem_len[24] = "-", needs[64], has[64];
+    char mem_len[24] = "-", needs[64], has[64];
     if (r->mode != MODE_REFRESHED)
         snprintf(mem_len, sizeof mem_len, "%d", b->settings.mem_len);
     say_limits(r, needs, has, sizeof needs);
     const char *limit = r->mode == MODE_GENERATE    ? "reading"
                         : r->mode == MODE_REFRESHED ? "reading and "
                                                     : "";
-    int length =
-        snprintf(line, sizeof line, "%-9s %8s %9.1f %9.1f %9.1f  %-13s  %-15s  %4.0f %%  %s%s\n",
-                 modes[r->mode], mem_len, r->rate, r->p10, r->p90, needs, has, 100 * r->share,
-                 limit, r->mode == MODE_GENERATE ? "" : r->instruction);
-    return print_line(line, length);
+    return output_line("%-9s %8s %9.1f %9.1f %9.1f  %-13s  %-15s  %4.0f %%  %s%s", modes[r->mode],
+                       mem_len, r->rate, r->p10, r->p90, needs, has, 100 * r->share, limit,
+                       r->mode == MODE_GENERATE ? "" : r->instruction) &&
+           output_flush();
 }
 
 /* ---- The command -------------------------------------------------------------------------- */
@@ -426,9 +401,7 @@ static bool measure_mode(struct bench *b, enum mode mode, const txl_settings *se
     if (!take_samples(b, &m))
         return false;
     struct result r = summarise(b, &m);
-    bool printed = b->options->json  ? print_json(b, &r)
-                   : b->options->csv ? print_csv(b, &r)
-                                     : print_text(b, &r);
+    bool printed = b->options->json || b->options->csv ? print_fields(b, &r) : print_text(b, &r);
     b->measurements++;
     return printed;
 }
