@@ -55,9 +55,7 @@ static void close_batch(struct generate *g, struct batch *b) {
 static txl_status introduce_sample(struct generate *g, const struct sample *s) {
     if (s->number == 1 || g->options->json)
         return TXL_OK;
-    char line[64];
-    int length = snprintf(line, sizeof line, "--- sample %" PRId64 " ---\n", s->number);
-    if (!output_start_line() || !output_write(line, (size_t)length))
+    if (!output_start_line() || !output_line("--- sample %" PRId64 " ---", s->number))
         return TXL_STOPPED;
     return prompt_repeat(&g->prompt);
 }

@@ -122,7 +122,9 @@ static bool set_up(struct generate *g, struct generate_options *options) {
         return terminal_error("--logprobs %" PRId64 ": the model has %" PRId32 " symbols",
                               options->logprobs, txl_model_n_token(g->model.handle));
     }
-    if (!continue_choose_sampling(g) || !sample_open(g, &g->sample))
+    txl_session *session;
+    if (!continue_choose_sampling(g) || !session_open(&g->model, &g->settings, &session) ||
+        !sample_open(g, session, &g->sample))
         return false;
     txl_session_settings(g->sample.session, &g->settings);
     g->top_ids = calloc((size_t)options->logprobs + 1, sizeof *g->top_ids);

@@ -87,7 +87,8 @@ static txl_status add_id(struct prompt *prompt, int32_t id, txl_error *error) {
     return prompt->learner ? learn_segment(prompt, error) : feed_chunk(prompt, error);
 }
 
-static txl_status take_prompt_symbol(void *context, const txl_symbol *symbol, txl_error *error) {
+/* Receives a token of the context or the prompt. */
+static txl_status take_symbol(void *context, const txl_symbol *symbol, txl_error *error) {
     struct prompt *prompt = context;
     if (!symbol->text)
         return TXL_OK;
@@ -96,15 +97,6 @@ static txl_status take_prompt_symbol(void *context, const txl_symbol *symbol, tx
         return TXL_OK;
     }
     prompt->tokens++;
-    return add_id(prompt, symbol->id, error);
-}
-
-/* Receives a token of the context. */
-static txl_status take_context_symbol(void *context, const txl_symbol *symbol, txl_error *error) {
-    struct prompt *prompt = context;
-    if (!symbol->text)
-        return TXL_OK;
-    prompt->before++;
     return add_id(prompt, symbol->id, error);
 }
 
@@ -219,7 +211,7 @@ static txl_status feed_context(struct prompt *prompt) {
     const txl_encoding encoding = {.raw = prompt->raw,
                                    .skip_unknown = prompt->skip_unknown,
                                    .lookup = true,
-                                   .symbol = take_context_symbol,
+                                   .symbol = take_symbol,
                                    .context = prompt};
     struct token_reader reader;
     struct input input;
@@ -233,6 +225,8 @@ static txl_status feed_context(struct prompt *prompt) {
         status = token_reader_run(&reader, NULL, NULL);
         token_reader_close(&reader);
     }
+    prompt->before = prompt->tokens;
+    prompt->tokens = 0;
     input_close(&input);
     return status;
 }
@@ -242,7 +236,7 @@ txl_status prompt_feed(struct prompt *prompt) {
                              .prompt = true,
                              .skip_unknown = prompt->skip_unknown,
                              .lookup = true,
-                             .symbol = take_prompt_symbol,
+                             .symbol = take_symbol,
                              .context = prompt,
                              .unknown = unknown_add,
                              .unknown_context = &prompt->unknown};

@@ -242,7 +242,7 @@ static txl_status open_text(struct prompts *p, struct slot *slot) {
     g->line = slot->answer->line;
     if (!need_session(p, &session))
         return TXL_MEMORY;
-    bool good = sample_open_with(g, session, &g->sample) && continue_choose_sampling(g);
+    bool good = sample_open(g, session, &g->sample) && continue_choose_sampling(g);
     g->prompt.history = g->sample.history;
     return good ? TXL_OK : TXL_MEMORY;
 }

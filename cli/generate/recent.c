@@ -7,17 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool recent_copy(struct recent *recent, const txl_history *history) {
-    *recent = (struct recent){.ids = calloc(HISTORY_WINDOW, sizeof *recent->ids)};
+bool recent_copy(struct id_list *recent, const txl_history *history) {
+    *recent = (struct id_list){.ids = calloc(HISTORY_WINDOW, sizeof *recent->ids)};
     if (!recent->ids)
         return terminal_error("out of memory");
     recent->n = txl_history_recent(history, recent->ids, HISTORY_WINDOW);
     return true;
-}
-
-void recent_free(struct recent *recent) {
-    free(recent->ids);
-    *recent = (struct recent){0};
 }
 
 int32_t recent_line_end(const txl_model *model) {

@@ -2,16 +2,11 @@
 #ifndef CLI_RECENT_H
 #define CLI_RECENT_H
 
+#include "lib/base/id_list.h"
 #include "txl.h"
 
-struct recent {
-    int32_t *ids;
-    size_t n;
-};
-
 /* Copies all that the history remembers.  False with the error printed. */
-bool recent_copy(struct recent *recent, const txl_history *history);
-void recent_free(struct recent *recent);
+bool recent_copy(struct id_list *recent, const txl_history *history);
 
 /* The index from which on the ids affect how a decoder shows the next one. */
 size_t recent_line(const int32_t *ids, size_t n, const txl_model *model);

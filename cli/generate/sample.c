@@ -34,10 +34,10 @@ size_t sample_most_together(const struct generate *g) {
 
 /* ---- Beginning and end -------------------------------------------------------------------- */
 
-/* Opens everything but the session. */
-static bool open_parts(const struct generate *g, struct sample *s) {
+bool sample_open(const struct generate *g, txl_session *session, struct sample *s) {
     const struct generate_options *options = g->options;
     txl_error error;
+    *s = (struct sample){.session = session};
     if (!options->ids &&
         sample_report(txl_decoder_new(g->model.handle, g->text == TEXT_RAW, &s->decoder, &error),
                       &error))
@@ -47,25 +47,16 @@ static bool open_parts(const struct generate *g, struct sample *s) {
     return sampling_history(&options->sampling, &s->history);
 }
 
-bool sample_open(const struct generate *g, struct sample *s) {
-    *s = (struct sample){0};
-    return session_open(&g->model, &g->settings, &s->session) && open_parts(g, s);
-}
-
-bool sample_open_with(const struct generate *g, txl_session *session, struct sample *s) {
-    *s = (struct sample){.session = session};
-    return open_parts(g, s);
-}
-
 bool sample_copy(const struct generate *g, const struct sample *from, struct sample *copy) {
     txl_error error;
-    struct recent recent;
+    struct id_list recent;
+    txl_session *session;
     *copy = (struct sample){0};
-    if (sample_report(txl_session_copy(from->session, &copy->session, &error), &error) ||
-        !open_parts(g, copy) || !recent_copy(&recent, from->history))
+    if (sample_report(txl_session_copy(from->session, &session, &error), &error) ||
+        !sample_open(g, session, copy) || !recent_copy(&recent, from->history))
         return false;
     txl_history_push(copy->history, recent.ids, recent.n);
-    recent_free(&recent);
+    id_list_free(&recent);
     return true;
 }
 
@@ -83,7 +74,7 @@ void sample_close(struct sample *s) {
 /* Tells the decoder the line that it continues. */
 static txl_status continue_decoder(const struct generate *g, struct sample *s) {
     txl_error error;
-    struct recent recent;
+    struct id_list recent;
     if (!s->decoder)
         return TXL_OK;
     if (!recent_copy(&recent, s->history))
@@ -91,7 +82,7 @@ static txl_status continue_decoder(const struct generate *g, struct sample *s) {
     size_t line = recent_line(recent.ids, recent.n, g->model.handle);
     txl_status status =
         txl_decoder_continue(s->decoder, recent.ids + line, recent.n - line, s->tail, &error);
-    recent_free(&recent);
+    id_list_free(&recent);
     return sample_report(status, &error);
 }
 
@@ -178,7 +169,7 @@ txl_status sample_end(const struct generate *g, struct sample *s, const char *do
 
 bool sample_save(const struct generate *g, const struct sample *s, txl_memory **memory) {
     txl_error error;
-    struct recent recent;
+    struct id_list recent;
     if (!recent_copy(&recent, s->history))
         return false;
     const txl_resume resume = {.random = s->random,
@@ -188,7 +179,7 @@ bool sample_save(const struct generate *g, const struct sample *s, txl_memory **
                                .refresh = (uint32_t)g->reading.refresh,
                                .round = (uint32_t)s->round};
     txl_status status = txl_session_save(s->session, &resume, memory, &error);
-    recent_free(&recent);
+    id_list_free(&recent);
     return !sample_report(status, &error);
 }
 

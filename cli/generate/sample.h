@@ -12,14 +12,11 @@ enum { SAMPLES_TOGETHER = 8 };
 /* How many of them may be made together: fewer where their memories are large. */
 size_t sample_most_together(const struct generate *g);
 
-/* Opens a sample with its own session and an empty history.  End with sample_close, also after a
- * failure. */
-bool sample_open(const struct generate *g, struct sample *sample);
+/* Opens a sample with an empty history; the session becomes the sample's.  End with sample_close,
+ * also after a failure. */
+bool sample_open(const struct generate *g, txl_session *session, struct sample *sample);
 
-/* The same with `session`, which becomes the sample's. */
-bool sample_open_with(const struct generate *g, txl_session *session, struct sample *sample);
-
-/* The same, with a copy of the state of `from`, which was fed the prompt. */
+/* The same with a copy of the session and the history of `from`, which was fed the prompt. */
 bool sample_copy(const struct generate *g, const struct sample *from, struct sample *copy);
 void sample_close(struct sample *sample);
 

@@ -11,29 +11,17 @@
 
 /* Prints text, escaping what roff would interpret. */
 static void print_plain(const char *text, size_t length) {
+    static const char special[] = "\\-'^~";
+    static const char *const escapes[] = {"\\e", "\\-", "\\(aq", "\\(ha", "\\(ti"};
     for (size_t i = 0; i < length; i++) {
         bool line_start = i == 0 || text[i - 1] == '\n';
+        const char *found = strchr(special, text[i]);
         if (line_start && (text[i] == '.' || text[i] == '\''))
             fputs("\\&", stdout);
-        switch (text[i]) {
-        case '\\':
-            fputs("\\e", stdout);
-            break;
-        case '-':
-            fputs("\\-", stdout);
-            break;
-        case '\'':
-            fputs("\\(aq", stdout);
-            break;
-        case '^':
-            fputs("\\(ha", stdout);
-            break;
-        case '~':
-            fputs("\\(ti", stdout);
-            break;
-        default:
+        if (found)
+            fputs(escapes[found - special], stdout);
+        else
             putchar(text[i]);
-        }
     }
 }
 

@@ -13,25 +13,6 @@
 extern const unsigned char txl_default_model[];
 extern const size_t txl_default_model_size;
 
-static txl_status open_path(struct model *model, const char *path, int threads, bool low_memory,
-                            txl_error *error) {
-    model->name = path;
-    signals_set_mapped(path);
-    return low_memory ? txl_model_open_compressed(path, threads, &model->handle, error)
-                      : txl_model_open(path, threads, &model->handle, error);
-}
-
-static txl_status open_built_in(struct model *model, int threads, bool low_memory,
-                                txl_error *error) {
-    static const char name[] = "the built-in model";
-    const void *data = txl_default_model;
-    size_t size = txl_default_model_size;
-    model->name = BUILT_IN;
-    return low_memory
-               ? txl_model_open_memory_compressed(data, size, name, threads, &model->handle, error)
-               : txl_model_open_memory(data, size, name, threads, &model->handle, error);
-}
-
 bool model_is_built_in(const char *path) {
     return !path || strcmp(path, BUILT_IN) == 0;
 }
@@ -43,9 +24,18 @@ const void *model_built_in(size_t *size) {
 
 txl_status model_open_file(struct model *model, const char *path, int threads, bool low_memory,
                            txl_error *error) {
-    *model = (struct model){0};
-    return model_is_built_in(path) ? open_built_in(model, threads, low_memory, error)
-                                   : open_path(model, path, threads, low_memory, error);
+    static const char name[] = "the built-in model";
+    const void *data = txl_default_model;
+    size_t size = txl_default_model_size;
+    txl_model **handle = &model->handle;
+    *model = (struct model){.name = model_is_built_in(path) ? BUILT_IN : path};
+    if (model_is_built_in(path))
+        return low_memory
+                   ? txl_model_open_memory_compressed(data, size, name, threads, handle, error)
+                   : txl_model_open_memory(data, size, name, threads, handle, error);
+    signals_set_mapped(path);
+    return low_memory ? txl_model_open_compressed(path, threads, handle, error)
+                      : txl_model_open(path, threads, handle, error);
 }
 
 const char *model_environment(void) {

@@ -87,30 +87,23 @@ static void allow_files(int rules, const char *path) {
     allow(rules, AT_FDCWD, path, LANDLOCK_ACCESS_FS_READ_DIR);
 }
 
-/* What belongs to the files in the folder, whose name ends with a slash. */
-static void allow_beside(int rules, const char *name) {
-    for (size_t i = 0; i < BESIDE_N; i++) {
-        char *folder = beside(name, strlen(name), i);
-        if (folder)
-            allow_files(rules, *folder ? folder : ".");
-        free(folder);
-    }
-}
-
 /* The checkpoint and the vocabulary may lie in folders beside each other. */
 static void allow_source(int rules, const char *source) {
+    static const char *const below[] = {"", "model/"};
     struct stat about;
     const bool is_folder = stat(source, &about) == 0 && S_ISDIR(about.st_mode);
     const int length = (int)(is_folder ? strlen(source) : beside_folder_length(source));
-    char *folder = NULL, *model = NULL;
     if (!is_folder)
         allow(rules, AT_FDCWD, source, reading);
-    if (asprintf(&folder, "%.*s%s", length, source, is_folder ? "/" : "") >= 0)
-        allow_beside(rules, folder);
-    if (folder && asprintf(&model, "%smodel/", folder) >= 0)
-        allow_beside(rules, model);
-    free(model);
-    free(folder);
+    for (size_t i = 0; i < 2 * BESIDE_N; i++) {
+        char *name = NULL, *folder = NULL;
+        if (asprintf(&name, "%.*s%s%s", length, source, is_folder ? "/" : "",
+                     below[i / BESIDE_N]) >= 0 &&
+            (folder = beside(name, strlen(name), i % BESIDE_N)))
+            allow_files(rules, *folder ? folder : ".");
+        free(folder);
+        free(name);
+    }
 }
 
 /* False if the kernel has no Landlock, or does not use it. */
