@@ -42,18 +42,16 @@ bool claim_take(struct claim *claim, const char *path) {
         if (claim->file >= 0)
             close(claim->file);
         claim->file = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+        if (claim->file >= 0 && flock(claim->file, LOCK_EX | LOCK_NB) == 0)
+            continue;
+        if (claim->file >= 0 && errno != EWOULDBLOCK)
+            return true; /* a file system without locks */
         if (claim->file < 0) {
             terminal_error("%s: %s", name, strerror(errno));
-            free(name);
-            claim->name = NULL;
-            return false;
+        } else {
+            terminal_error("%s: another training writes this file", path);
+            close(claim->file);
         }
-        if (flock(claim->file, LOCK_EX | LOCK_NB) == 0)
-            continue;
-        if (errno != EWOULDBLOCK)
-            return true; /* a file system without locks */
-        terminal_error("%s: another training writes this file", path);
-        close(claim->file);
         free(name);
         claim->name = NULL;
         return false;

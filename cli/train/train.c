@@ -3,6 +3,7 @@
 #include "cli/commands.h"
 #include "cli/model/published.h"
 #include "cli/options/numbers.h"
+#include "cli/system/fixed_line.h"
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
@@ -140,7 +141,7 @@ static json_t *id_or_null(int32_t id) {
 }
 
 /* The settings of weights-format.md as JSON; NULL when memory is short. */
-static char *new_settings(const struct train *t, const struct train_vocabulary *v) {
+static char *new_settings(const struct train *t, const struct convert_vocabulary *v) {
     const struct train_options *options = t->options;
     char *published =
         options->shape == CHOICE_UNSET ? NULL : published_settings_json(options->shape, false);
@@ -153,9 +154,9 @@ static char *new_settings(const struct train *t, const struct train_vocabulary *
     json_t *settings = json_pack(
         "{s:s, s:s, s:b, s:o, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:i, s:o, s:b, "
         "s:o, s:b, s:i, s:i, s:i, s:b, s:s, s:s, s:s}",
-        "family", "transformer-xl", "tokenizer", v->tokenizer, "lower_case", v->lower_case,
-        "unk_id", id_or_null(v->unk), "eos_id", id_or_null(v->eos), "n_token", v->n, "n_layer",
-        size_of(options->n_layer, shape, "n_layer", TRAIN_N_LAYER), "n_head",
+        "family", "transformer-xl", "tokenizer", txl_kind_name(v->kind), "lower_case",
+        v->lower_case, "unk_id", id_or_null(v->unk), "eos_id", id_or_null(v->eos), "n_token", v->n,
+        "n_layer", size_of(options->n_layer, shape, "n_layer", TRAIN_N_LAYER), "n_head",
         size_of(options->n_head, shape, "n_head", TRAIN_N_HEAD), "d_head",
         size_of(options->d_head, shape, "d_head", TRAIN_D_HEAD), "d_model", d_model, "d_embed",
         size_of(options->d_embed, shape, "d_embed", d_model), "d_inner",
@@ -177,7 +178,7 @@ static bool make_model(struct train *t) {
     const struct train_options *options = t->options;
     const char *name = options->vocab ? options->vocab : TRAIN_VOCAB;
     int64_t min_count = options->min_count == INTEGER_UNSET ? TRAIN_MIN_COUNT : options->min_count;
-    struct train_vocabulary v;
+    struct convert_vocabulary v;
     txl_error error;
     if (train_vocabulary_make(&v, name, min_count, t->run.text == TEXT_RAW, &t->text))
         return false;
@@ -188,7 +189,7 @@ static bool make_model(struct train *t) {
                                              (int)options->common.threads, &t->fresh, &error),
                                &error);
     free(settings);
-    train_vocabulary_free(&v);
+    free(v.section);
     return good;
 }
 
@@ -379,11 +380,14 @@ static bool has_letters(const struct train *t) {
 static void describe_losses(const struct train *t, const char *unit, char *text, size_t size) {
     double late = t->run.late, held = t->run.valid_nats;
     bool letters = has_letters(t);
-    int n = letters ? snprintf(text, size, "%.3f bits%s", late / log(2), unit)
-                    : snprintf(text, size, "perplexity %.1f", exp(late));
-    if (!isnan(held) && n > 0 && (size_t)n < size)
-        snprintf(text + n, size - (size_t)n, letters ? ", held out %.4f" : ", held out %.2f",
-                 letters ? held / log(2) : exp(held));
+    struct fixed_line line = fixed_line(text, size);
+    if (letters)
+        fixed_line_add(&line, "%.3f bits%s", late / log(2), unit);
+    else
+        fixed_line_add(&line, "perplexity %.1f", exp(late));
+    if (!isnan(held))
+        fixed_line_add(&line, letters ? ", held out %.4f" : ", held out %.2f",
+                       letters ? held / log(2) : exp(held));
 }
 
 static void describe_progress(const struct train *t, uint64_t steps, uint64_t epoch, char *text,
@@ -608,19 +612,14 @@ static txl_status prepare_all(struct train *t, char **paths, int n) {
 /* Everything that the run depended on, and its results. */
 static json_t *report_settings(struct train *t) {
     json_t *all = json_loads(txl_model_settings_json(txl_trainer_model(t->trainer)), 0, NULL);
-    json_t *run = train_run_to_json(&t->run);
-    json_t *more = json_pack("{s:I, s:I, s:I, s:I, s:i, s:s, s:s}", "tokens",
+    json_t *more = json_pack("{s:I, s:I, s:I, s:I, s:i, s:s, s:s, s:f}", "tokens",
                              (json_int_t)txl_ids_count(t->ids), "held_out",
                              (json_int_t)t->heldout.list.n, "unknown", (json_int_t)t->n_unknown,
                              "steps_taken", (json_int_t)txl_trainer_steps(t->trainer), "threads",
                              txl_trainer_threads(t->trainer), "kernels", txl_kernels_name(NULL),
-                             "blas", txl_blas_name());
-    bool good = all && run && more && json_object_update(all, run) == 0 &&
-                json_object_update(all, more) == 0 &&
-                json_object_set_new(all, "seconds", json_real(seconds_worked(t))) == 0;
-    json_decref(run);
-    json_decref(more);
-    return output_json_if(good, all);
+                             "blas", txl_blas_name(), "seconds", seconds_worked(t));
+    bool good = output_json_append(all, train_run_to_json(&t->run));
+    return output_json_if(output_json_append(all, more) && good, all);
 }
 
 static bool save_report(struct train *t) {

@@ -184,12 +184,10 @@ json_t *train_run_to_json(const struct train_run *run) {
         "same_length", how->same_length, "clip", how->clip, "epsilon", how->epsilon, "dropout",
         how->dropout, "dropatt", how->dropatt, "seed", (json_int_t)how->seed, "compute",
         train_computes[how->bf16], "forget_every", how->forget_every);
-    json_t *rest = fields_to_json(run);
-    bool good = object && rest && json_object_update(object, rest) == 0 &&
+    bool good = output_json_append(object, fields_to_json(run)) &&
                 json_object_set_new(object, "text", json_string(text_forms[run->text])) == 0 &&
                 json_object_set_new(object, "type", json_string(weight_types[run->type])) == 0 &&
                 json_object_del(object, "valid_checksum") == 0;
-    json_decref(rest);
     return output_json_if(good, object);
 }
 

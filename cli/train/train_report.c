@@ -58,33 +58,21 @@ static txl_status write_on(const txl_model *model, txl_session *session, txl_dec
     return status ? status : finish_sample(decoder, text, error);
 }
 
-static txl_status write_prompt(const txl_model *model, const int32_t *ids, size_t n,
-                               struct buffer *text, txl_error *error) {
-    txl_decoder *decoder;
-    txl_status status = txl_decoder_new(model, true, &decoder, error);
-    if (status)
-        return status;
-    for (size_t i = 0; i < n && !status; i++)
-        status = decode_sample(decoder, ids[i], text, error);
-    if (!status)
-        status = finish_sample(decoder, text, error);
-    txl_decoder_free(decoder);
-    return status;
-}
-
 char *train_report_write(const txl_model *model, const txl_settings *settings, const int32_t *ids,
                          size_t n, char **prompt, txl_error *error) {
     txl_session *session = NULL;
     txl_decoder *decoder = NULL;
     struct buffer text = {0}, before = {0};
     n = n < PROMPT_IDS ? n : PROMPT_IDS;
-    txl_status status = write_prompt(model, ids, n, &before, error);
-    if (!status)
-        status = txl_session_new(model, settings, &session, error);
-    if (!status)
-        status = txl_session_feed(session, ids, n, error);
+    txl_status status = txl_session_new(model, settings, &session, error);
     if (!status)
         status = txl_decoder_new(model, true, &decoder, error);
+    for (size_t i = 0; i < n && !status; i++)
+        status = decode_sample(decoder, ids[i], &before, error);
+    if (!status)
+        status = finish_sample(decoder, &before, error);
+    if (!status)
+        status = txl_session_feed(session, ids, n, error);
     if (!status)
         status = txl_decoder_continue(
             decoder, ids, n, before.length > 1 ? before.data[before.length - 2] : 0, error);

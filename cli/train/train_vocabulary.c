@@ -3,12 +3,12 @@
 
 #include "cli/system/terminal.h"
 #include "cli/text/tokens.h"
-#include "convert/converter.h"
 #include "lib/base/error.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 static const char unknown[] = "<unk>", boundary[] = "<eos>";
 
@@ -30,15 +30,8 @@ struct counter {
     struct token_reader reader;
 };
 
-static uint64_t hash_spelling(const char *text, size_t length) {
-    uint64_t h = 14695981039346656037u; /* FNV-1a */
-    for (size_t i = 0; i < length; i++)
-        h = (h ^ (unsigned char)text[i]) * 1099511628211u;
-    return h ^ h >> 29;
-}
-
 static uint32_t *find_slot(const struct counter *c, const char *text, size_t length) {
-    size_t i = (size_t)hash_spelling(text, length) & (c->n_slot - 1);
+    size_t i = (size_t)XXH3_64bits(text, length) & (c->n_slot - 1);
     for (; c->slot[i] > 0; i = (i + 1) & (c->n_slot - 1)) {
         const struct counted *entry = &c->entry[c->slot[i] - 1];
         if (entry->length == length && memcmp(c->spellings.data + entry->first, text, length) == 0)
@@ -107,7 +100,7 @@ static txl_status feed_encoder(void *context, const char *bytes, size_t length) 
 }
 
 /* Opens a model whose encoder cuts text into symbols of the kind. */
-static txl_status open_splitter(const char *tokenizer, txl_model **model) {
+static txl_status open_splitter(txl_kind kind, txl_model **model) {
     static const char form[] =
         "{\"family\": \"transformer-xl\", \"tokenizer\": \"%s\", \"lower_case\": false, "
         "\"unk_id\": 0, \"eos_id\": 1, \"n_token\": 2, \"n_layer\": 1, \"n_head\": 1, "
@@ -121,7 +114,7 @@ static txl_status open_splitter(const char *tokenizer, txl_model **model) {
     void *section = NULL;
     size_t size;
     txl_error error;
-    snprintf(settings, sizeof settings, form, tokenizer);
+    snprintf(settings, sizeof settings, form, txl_kind_name(kind));
     txl_status status = txl_vocabulary_pack(symbols, 2, &section, &size, &error);
     if (!status)
         status = txl_model_new(settings, section, size, 0, 1, model, &error);
@@ -158,7 +151,7 @@ static void note_prose(const struct counter *c) {
 }
 
 /* Packs the entries that are frequent enough, and always the unknown and the boundary symbol. */
-static txl_status pack_counted(struct train_vocabulary *v, struct counter *c, int64_t min_count) {
+static txl_status pack_counted(struct convert_vocabulary *v, struct counter *c, int64_t min_count) {
     txl_error error;
     if (!count_symbol(c, boundary, strlen(boundary), 0) ||
         !count_symbol(c, unknown, strlen(unknown), 0))
@@ -186,15 +179,15 @@ static txl_status pack_counted(struct train_vocabulary *v, struct counter *c, in
     return status;
 }
 
-static txl_status make_counted(struct train_vocabulary *v, int64_t min_count, bool raw,
+static txl_status make_counted(struct convert_vocabulary *v, int64_t min_count, bool raw,
                                struct train_text *text) {
     struct counter counter = {0};
     txl_model *splitter;
-    txl_status status = open_splitter(v->tokenizer, &splitter);
+    txl_status status = open_splitter(v->kind, &splitter);
     if (status)
         return status;
     status = count_text(&counter, splitter, raw, text);
-    if (!status && !raw && strcmp(v->tokenizer, "words") == 0)
+    if (!status && !raw && v->kind == TXL_WORDS)
         note_prose(&counter);
     if (!status)
         status = pack_counted(v, &counter, min_count);
@@ -206,7 +199,8 @@ static txl_status make_counted(struct train_vocabulary *v, int64_t min_count, bo
 /* ---- Fixed symbols ------------------------------------------------------------------------ */
 
 /* Bytes by their numbers, or a to z and the space. */
-static txl_status make_fixed(struct train_vocabulary *v, bool bytes) {
+static txl_status make_fixed(struct convert_vocabulary *v) {
+    const bool bytes = v->kind == TXL_BYTES;
     char number[256][12];
     txl_spelling symbols[256];
     txl_error error;
@@ -223,38 +217,31 @@ static txl_status make_fixed(struct train_vocabulary *v, bool bytes) {
     return status;
 }
 
-static txl_status read_file(struct train_vocabulary *v, const char *path) {
-    struct convert_vocabulary file;
-    txl_error error;
-    if (!terminal_report(convert_vocabulary_read(path, &file, &error), &error))
-        return TXL_FORMAT;
-    v->tokenizer = txl_kind_name(file.kind);
-    v->lower_case = file.lower_case;
-    v->n = file.n;
-    v->unk = file.unk;
-    v->eos = file.eos;
-    v->section = file.section;
-    v->size = file.size;
-    return TXL_OK;
-}
-
 /* ---- The choice --------------------------------------------------------------------------- */
 
+/* The kinds whose vocabularies are made here; the first two are counted. */
+static const txl_kind made[] = {TXL_CHARACTERS, TXL_WORDS, TXL_BYTES, TXL_TEXT8};
+enum { N_COUNTED = 2, N_MADE = sizeof made / sizeof *made };
+
+/* The index of the kind of that name, or N_MADE. */
+static size_t find_made(const char *name) {
+    size_t i = 0;
+    while (i < N_MADE && strcmp(name, txl_kind_name(made[i])) != 0)
+        i++;
+    return i;
+}
+
 bool train_vocabulary_counts(const char *name) {
-    return strcmp(name, "characters") == 0 || strcmp(name, "words") == 0;
+    return find_made(name) < N_COUNTED;
 }
 
-txl_status train_vocabulary_make(struct train_vocabulary *v, const char *name, int64_t min_count,
+txl_status train_vocabulary_make(struct convert_vocabulary *v, const char *name, int64_t min_count,
                                  bool raw, struct train_text *text) {
-    *v = (struct train_vocabulary){.tokenizer = name, .unk = -1, .eos = -1};
-    if (train_vocabulary_counts(name))
-        return make_counted(v, min_count, raw, text);
-    if (strcmp(name, "bytes") == 0 || strcmp(name, "text8") == 0)
-        return make_fixed(v, strcmp(name, "bytes") == 0);
-    return read_file(v, name);
-}
-
-void train_vocabulary_free(struct train_vocabulary *v) {
-    free(v->section);
-    *v = (struct train_vocabulary){0};
+    size_t i = find_made(name);
+    txl_error error;
+    if (i == N_MADE)
+        return terminal_report(convert_vocabulary_read(name, v, &error), &error) ? TXL_OK
+                                                                                 : TXL_FORMAT;
+    *v = (struct convert_vocabulary){.kind = made[i], .unk = -1, .eos = -1};
+    return i < N_COUNTED ? make_counted(v, min_count, raw, text) : make_fixed(v);
 }
