@@ -289,13 +289,7 @@ static int check_learning(const struct command *command, const struct generate_o
         {o->session.arithmetic == TXL_ARITHMETIC_EXACT, "--arithmetic exact"},
         {o->common.low_memory, "--low-memory"},
     };
-    const char *given = dynamic_given(&o->dynamic), *wrong = dynamic_wrong(&o->dynamic);
-    if (!o->dynamic.on)
-        return given ? options_wrong(command, "%s needs --dynamic", given) : OPTIONS_RUN;
-    const char *other = options_first_given(without, sizeof without / sizeof *without);
-    if (other)
-        return options_wrong(command, "--dynamic cannot be combined with %s", other);
-    return wrong ? options_wrong(command, "%s", wrong) : OPTIONS_RUN;
+    return dynamic_check(command, &o->dynamic, without, sizeof without / sizeof *without);
 }
 
 /* Whether the file can be read again for every prompt. */

@@ -26,7 +26,8 @@ static int method_of(const struct dynamic_options *o) {
     return o->statistics.n > 0 ? TXL_LEARNING_RMS : TXL_LEARNING_ADAM;
 }
 
-const char *dynamic_given(const struct dynamic_options *o) {
+/* The first option that belongs to --dynamic and was given, or NULL. */
+static const char *first_given(const struct dynamic_options *o) {
     const struct option_given options[] = {
         {o->method != CHOICE_UNSET, "--dynamic-method"},
         {!isnan(o->lr), "--dynamic-lr"},
@@ -64,7 +65,8 @@ static const char *checkpoint_of(const struct dynamic_options *o) {
     return NULL;
 }
 
-const char *dynamic_wrong(const struct dynamic_options *o) {
+/* What is wrong with the options among themselves, or NULL. */
+static const char *find_wrong(const struct dynamic_options *o) {
     int method = method_of(o);
     if (method == TXL_LEARNING_RMS && o->statistics.n == 0)
         return "--dynamic-method rms needs --statistics";
@@ -87,6 +89,17 @@ const char *dynamic_wrong(const struct dynamic_options *o) {
     if (o->type != CHOICE_UNSET && !o->output)
         return "--type needs --dynamic-output";
     return NULL;
+}
+
+int dynamic_check(const struct command *command, const struct dynamic_options *o,
+                  const struct option_given *without, size_t n) {
+    const char *given = first_given(o), *other = options_first_given(without, n);
+    if (!o->on)
+        return given ? options_wrong(command, "%s needs --dynamic", given) : OPTIONS_RUN;
+    if (other)
+        return options_wrong(command, "--dynamic cannot be combined with %s", other);
+    const char *wrong = find_wrong(o);
+    return wrong ? options_wrong(command, "%s", wrong) : OPTIONS_RUN;
 }
 
 static txl_learning learning_of(const struct dynamic_options *o) {

@@ -60,11 +60,10 @@ struct dynamic_options {
 
 extern const char *const dynamic_methods[]; /* sgd, rms, adam: as txl_learning_method */
 
-/* Whether an option that belongs to --dynamic was given; its name, or NULL. */
-const char *dynamic_given(const struct dynamic_options *options);
-
-/* What is wrong with the options among themselves, or NULL. */
-const char *dynamic_wrong(const struct dynamic_options *options);
+/* Refuses what cannot be combined: the `n` options of the command that go without --dynamic, and
+ * those of --dynamic among themselves or without it.  Returns OPTIONS_RUN or the status. */
+int dynamic_check(const struct command *command, const struct dynamic_options *options,
+                  const struct option_given *without, size_t n);
 
 /* How a text of statistics is read: as the texts are. */
 struct dynamic_text {

@@ -270,27 +270,27 @@ static json_t *value_to_json(const struct value *value) {
     }
 }
 
-bool settings_to_json(json_t *object, const struct model *model, const txl_settings *settings,
-                      const struct run_settings *run) {
+/* Sets the values of all settings, or of those `of_model` that are not empty. */
+static bool set_values(json_t *object, const struct model *model, const txl_settings *settings,
+                       const struct run_settings *run, bool of_model) {
     struct value values[N_SETTING];
     int failed = 0;
     find_values(values, model, settings, run);
     for (size_t i = 0; i < N_SETTING; i++)
-        if (values[i].kind != ABSENT)
+        if (of_model ? rows[i].of_model && !is_empty(&values[i]) : values[i].kind != ABSENT)
             failed |= json_object_set_new(object, rows[i].key, value_to_json(&values[i]));
     return failed == 0;
 }
 
+bool settings_to_json(json_t *object, const struct model *model, const txl_settings *settings,
+                      const struct run_settings *run) {
+    return set_values(object, model, settings, run, false);
+}
+
 bool settings_of_model(json_t *object, const struct model *model) {
     txl_settings settings;
-    struct value values[N_SETTING];
-    int failed = 0;
     txl_model_defaults(model->handle, &settings);
-    find_values(values, model, &settings, &(struct run_settings){0});
-    for (size_t i = 0; i < N_SETTING; i++)
-        if (rows[i].of_model && !is_empty(&values[i]))
-            failed |= json_object_set_new(object, rows[i].key, value_to_json(&values[i]));
-    return failed == 0;
+    return set_values(object, model, &settings, &(struct run_settings){0}, true);
 }
 
 /* ---- The summary line --------------------------------------------------------------------- */

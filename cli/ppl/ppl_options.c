@@ -94,15 +94,10 @@ int ppl_options_check(const struct command *command, const struct ppl_options *o
         {session->arithmetic == TXL_ARITHMETIC_EXACT, "--arithmetic exact"},
         {o->common.low_memory, "--low-memory"},
     };
-    const char *given = dynamic_given(&o->dynamic), *wrong = dynamic_wrong(&o->dynamic);
-    const char *other =
-        options_first_given(without_learning, sizeof without_learning / sizeof *without_learning);
-    if (o->dynamic.on && other)
-        return options_wrong(command, "--dynamic cannot be combined with %s", other);
-    if (!o->dynamic.on && given)
-        return options_wrong(command, "%s needs --dynamic", given);
-    if (o->dynamic.on && wrong)
-        return options_wrong(command, "%s", wrong);
+    int status = dynamic_check(command, &o->dynamic, without_learning,
+                               sizeof without_learning / sizeof *without_learning);
+    if (status != OPTIONS_RUN)
+        return status;
     if (o->dynamic.output && files->n > 1)
         return options_wrong(command, "--dynamic-output takes one FILE");
     for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++)
