@@ -1,6 +1,7 @@
 /* Reads files, standard input and strings alike. */
 #include "input.h"
 
+#include "output.h"
 #include "signals.h"
 #include "terminal.h"
 #include "unpack.h"
@@ -19,16 +20,6 @@ static bool fail_input(const char *name) {
     return terminal_error("%s: %s", name, strerror(errno));
 }
 
-/* Whether standard output or error writes to this file. */
-static bool is_written(const struct stat *file) {
-    struct stat output;
-    for (int i = STDOUT_FILENO; i <= STDERR_FILENO; i++)
-        if (fstat(i, &output) == 0 && output.st_dev == file->st_dev &&
-            output.st_ino == file->st_ino)
-            return true;
-    return false;
-}
-
 static void measure(struct input *input) {
     struct stat status;
     off_t base = lseek(input->handle, 0, SEEK_CUR);
@@ -36,7 +27,7 @@ static void measure(struct input *input) {
         return;
     input->base = base;
     input->size = status.st_size > base ? (uint64_t)(status.st_size - base) : 0;
-    input->bounded = is_written(&status);
+    input->bounded = output_standard_handle(&status) >= 0;
 }
 
 bool input_open(struct input *input, const char *path) {

@@ -2,6 +2,7 @@
 #include "named_files.h"
 
 #include "lib/base/output_file.h"
+#include "output.h"
 #include "terminal.h"
 
 #include <errno.h>
@@ -76,18 +77,6 @@ static bool cannot_write(const struct named_file *file, int error) {
     return terminal_error("%s: cannot be written: %s", file->path, strerror(error));
 }
 
-/* Of standard output or error, the one that is this regular file; NULL: neither. */
-static const char *standard_stream(const struct place *place) {
-    static const char *const names[] = {"standard output", "standard error"};
-    for (int i = 0; i < 2; i++) {
-        struct stat about;
-        if (is_regular(place) && fstat(STDOUT_FILENO + i, &about) == 0 &&
-            same_inode(&about, &place->about))
-            return names[i];
-    }
-    return NULL;
-}
-
 /* The new file is made beside the one that it replaces: in the folder of a link's target, which is
  * replaced, not the link. */
 static bool can_replace(const struct named_file *file, const struct place *place) {
@@ -105,14 +94,16 @@ static bool can_replace(const struct named_file *file, const struct place *place
 }
 
 static bool can_write(const struct named_file *file, const struct place *place) {
-    const char *stream = standard_stream(place);
+    int standard = is_regular(place) ? output_standard_handle(&place->about) : -1;
     if (place->exists && file->use != FILE_STREAM && !S_ISREG(place->about.st_mode))
         return terminal_error("%s: exists and is not a regular file", file->path);
-    if (stream && file->use == FILE_WHOLE) {
-        return terminal_error("%s: %s goes to this file, which %s%s would replace; name another",
-                              file->path, stream, file->dashes, file->role);
+    if (standard >= 0 && file->use == FILE_WHOLE) {
+        return terminal_error("%s: standard %s goes to this file, which %s%s would replace; name "
+                              "another",
+                              file->path, standard == STDOUT_FILENO ? "output" : "error",
+                              file->dashes, file->role);
     }
-    if (stream && file->use == FILE_STREAM)
+    if (standard >= 0 && file->use == FILE_STREAM)
         return true;
     if (place->exists && S_ISDIR(place->about.st_mode))
         return cannot_write(file, EISDIR);

@@ -225,12 +225,11 @@ int output_finish(int status) {
 
 /* ---- Files -------------------------------------------------------------------------------- */
 
-/* STDOUT_FILENO or STDERR_FILENO when it is the same file, else -1. */
-static int standard_handle(const struct stat *status) {
+int output_standard_handle(const struct stat *file) {
     for (int handle = STDOUT_FILENO; handle <= STDERR_FILENO; handle++) {
         struct stat standard;
-        if (fstat(handle, &standard) == 0 && standard.st_dev == status->st_dev &&
-            standard.st_ino == status->st_ino)
+        if (fstat(handle, &standard) == 0 && standard.st_dev == file->st_dev &&
+            standard.st_ino == file->st_ino)
             return handle;
     }
     return -1;
@@ -256,7 +255,7 @@ static FILE *share(int standard) {
 FILE *output_open_special(const char *path, bool *special) {
     struct stat status;
     bool dash = strcmp(path, "-") == 0, exists = !dash && stat(path, &status) == 0;
-    int standard = dash ? STDOUT_FILENO : exists ? standard_handle(&status) : -1;
+    int standard = dash ? STDOUT_FILENO : exists ? output_standard_handle(&status) : -1;
     *special = standard >= 0 || (exists && !S_ISREG(status.st_mode));
     if (!*special)
         return NULL;

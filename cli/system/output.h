@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 /* Each returns false when there is no use in going on: the reader is gone, or a write failed (the
  * first failure prints its error). */
@@ -65,6 +66,9 @@ bool output_start_line(void);
 
 /* True where it is a regular file, in which nobody sees what is written. */
 bool output_is_file(void);
+
+/* STDOUT_FILENO or STDERR_FILENO when it is this file, else -1. */
+int output_standard_handle(const struct stat *file);
 
 /* True after the reader closed the pipe. */
 bool output_closed(void);
