@@ -51,23 +51,26 @@ static bool is_line_end(const char *text, size_t length) {
     return length == 1 && text[0] == '\n';
 }
 
-/* Whether symbols may be the characters that separate them in the output; these are escaped
- * then. */
+/* Characters that separate symbols in the output, or begin an escape; models of characters and
+ * letters may have them as symbols, which are escaped then. */
+static const struct {
+    char character;
+    const char *text;
+} escaped[] = {{' ', "\\x20"}, {'\n', "\\x0a"}, {'\\', "\\\\"}};
+
+enum { N_ESCAPED = sizeof escaped / sizeof *escaped };
+
 static bool escapes(const struct tokenize *t) {
     return txl_kind_unit(t->kind) == TXL_UNIT_CHARACTER && !txl_kind_takes_bytes(t->kind);
 }
 
 /* ---- Text to symbols ---------------------------------------------------------------------- */
 
-/* In characters and letters, a blank is a symbol too, and so it is escaped. */
 static bool write_symbol(const struct tokenize *t, const txl_symbol *symbol) {
     bool single = symbol->length == 1 && escapes(t);
-    if (single && symbol->text[0] == ' ')
-        return output_write("\\x20", 4);
-    if (single && symbol->text[0] == '\n')
-        return output_write("\\x0a", 4);
-    if (single && symbol->text[0] == '\\')
-        return output_write("\\\\", 2);
+    for (size_t i = 0; single && i < N_ESCAPED; i++)
+        if (symbol->text[0] == escaped[i].character)
+            return output_write(escaped[i].text, strlen(escaped[i].text));
     return output_text(symbol->text, symbol->length);
 }
 
@@ -142,21 +145,18 @@ static txl_status print_id(void *context, const txl_symbol *symbol, txl_error *e
 /* Replaces escapes such as \x20 in place; any other backslash stands for itself. */
 static void unescape(struct buffer *spelling) {
     size_t n = 0;
-    for (size_t i = 0; i < spelling->length; i++) {
-        const char *rest = &spelling->data[i];
-        size_t left = spelling->length - i;
-        if (left >= 2 && memcmp(rest, "\\\\", 2) == 0) {
-            i += 1;
-        } else if (left >= 4 && memcmp(rest, "\\x20", 4) == 0) {
-            spelling->data[n++] = ' ';
-            i += 3;
-            continue;
-        } else if (left >= 4 && memcmp(rest, "\\x0a", 4) == 0) {
-            spelling->data[n++] = '\n';
-            i += 3;
-            continue;
+    for (size_t i = 0, used; i < spelling->length; i += used) {
+        char character = spelling->data[i];
+        used = 1;
+        for (size_t k = 0; k < N_ESCAPED; k++) {
+            size_t length = strlen(escaped[k].text);
+            if (length <= spelling->length - i &&
+                memcmp(spelling->data + i, escaped[k].text, length) == 0) {
+                character = escaped[k].character;
+                used = length;
+            }
         }
-        spelling->data[n++] = *rest;
+        spelling->data[n++] = character;
     }
     spelling->length = n;
 }

@@ -190,7 +190,6 @@ static bool choose_sampling(struct fill *f) {
 }
 
 static bool check_model(const struct fill *f) {
-    const struct fill_options *o = f->options;
     if (!model_sees_both_sides(&f->model)) {
         return terminal_error(
             "%s is a Transformer-XL: it sees only what is to the left of a gap; filling "
@@ -199,11 +198,7 @@ static bool check_model(const struct fill *f) {
     }
     if (f->text.mask < 0)
         return terminal_error("%s: its vocabulary has no <mask>", f->model.name);
-    if (o->logprobs > txl_model_n_token(f->model.handle)) {
-        return terminal_error("--logprobs %" PRId64 ": the model has %" PRId32 " symbols",
-                              o->logprobs, txl_model_n_token(f->model.handle));
-    }
-    return true;
+    return model_has_symbols(&f->model, f->options->logprobs);
 }
 
 static bool set_up(struct fill *f, struct fill_options *o, const char *path) {

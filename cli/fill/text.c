@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The character that stands for white space before a word in a piece. */
-
 /* ---- Reading ------------------------------------------------------------------------------ */
 
 static bool add_gap(struct fill_text *t, const txl_symbol *symbol) {
@@ -199,8 +197,8 @@ static json_t *top_to_json(const struct fill_text *t, const struct piece *piece,
         bool good = kept == 0 || buffer_append(&text, before->data + before->length - kept, kept);
         good = good && append_filling(t, piece->top[i], k, before, &text);
         json_t *one = json_pack("{s:i, s:o, s:f}", "id", (int)piece->top[i], "text",
-                                output_json_bytes(text.data ? text.data : "", text.length),
-                                "logprob", (double)piece->top_logprobs[i]);
+                                output_json_bytes(text.data, text.length), "logprob",
+                                (double)piece->top_logprobs[i]);
         whole = json_array_append_new(top, one) == 0 && good;
     }
     buffer_free(&text);
@@ -225,8 +223,7 @@ static json_t *gap_to_json(const struct fill_text *t, size_t i, const struct buf
         "{s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:f, s:O}", "file", output_json_string(t->name),
         "line", (json_int_t)gap->line, "offset", (json_int_t)(gap->offset - drop), "length",
         (json_int_t)(gap->bytes + drop), "gap", (json_int_t)i, "ids", ids, "text",
-        output_json_bytes(gained->data ? gained->data : "", gained->length), "logprob", logprob,
-        "top",
+        output_json_bytes(gained->data, gained->length), "logprob", logprob, "top",
         t->n_top == 0    ? json_null()
         : t->pieces == 1 ? json_array_get(top, 0)
                          : top);

@@ -116,12 +116,8 @@ static bool set_up(struct generate *g, struct generate_options *options) {
     if (!check_family(g))
         return false;
     settings_override(&g->settings, &options->session, &options->common);
-    if (!choose_reading(g))
+    if (!choose_reading(g) || !model_has_symbols(&g->model, options->logprobs))
         return false;
-    if (options->logprobs > txl_model_n_token(g->model.handle)) {
-        return terminal_error("--logprobs %" PRId64 ": the model has %" PRId32 " symbols",
-                              options->logprobs, txl_model_n_token(g->model.handle));
-    }
     txl_session *session;
     if (!continue_choose_sampling(g) || !session_open(&g->model, &g->settings, &session) ||
         !sample_open(g, session, &g->sample))

@@ -147,8 +147,8 @@ static bool put_line(const struct generate *g, json_t *object) {
 
 /* Moves the text that was held into the object. */
 static bool put_text(struct sample *s, json_t *object) {
-    const char *text = s->output.data ? s->output.data : "";
-    bool good = json_object_set_new(object, "text", output_json_bytes(text, s->output.length)) == 0;
+    bool good = json_object_set_new(object, "text",
+                                    output_json_bytes(s->output.data, s->output.length)) == 0;
     s->output.length = 0;
     return good;
 }
@@ -304,9 +304,7 @@ static json_t *alternative_text(const struct generate *g, const struct sample *s
         char number[16];
         return json_stringn(number, (size_t)snprintf(number, sizeof number, "%" PRId32, id));
     }
-    json_t *string = token_text(g, s, id, &text)
-                         ? output_json_bytes(text.data ? text.data : "", text.length)
-                         : NULL;
+    json_t *string = token_text(g, s, id, &text) ? output_json_bytes(text.data, text.length) : NULL;
     buffer_free(&text);
     return string;
 }

@@ -84,6 +84,12 @@ size_t model_score_tokens(const struct model *model) {
     return costs.flops < (uint64_t)200e9 / MANY ? MANY : FEW;
 }
 
+bool model_has_symbols(const struct model *model, int64_t logprobs) {
+    int32_t n = txl_model_n_token(model->handle);
+    return logprobs <= n ||
+           terminal_error("--logprobs %" PRId64 ": the model has %" PRId32 " symbols", logprobs, n);
+}
+
 bool model_sees_both_sides(const struct model *model) {
     return txl_model_family(model->handle) == TXL_FAMILY_XLNET;
 }

@@ -39,6 +39,9 @@ struct model_checksum model_checksum(const struct model *model);
  */
 size_t model_score_tokens(const struct model *model);
 
+/* False with the error printed if the model has fewer symbols than --logprobs asks for. */
+bool model_has_symbols(const struct model *model, int64_t logprobs);
+
 /* True for an XLNet, whose tokens see both sides. */
 bool model_sees_both_sides(const struct model *model);
 

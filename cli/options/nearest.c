@@ -1,6 +1,8 @@
 /* The distance between names: how many letters are missing, added, wrong or exchanged. */
 #include "nearest.h"
 
+#include "lib/base/sizes.h"
+
 #include <stdint.h>
 #include <string.h>
 
@@ -11,10 +13,6 @@ struct nearest nearest_to(const char *typed) {
     return (struct nearest){.typed = typed, .distance = SIZE_MAX};
 }
 
-static size_t least(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
 /* Optimal string alignment: the four mistakes of Damerau (1964), with no substring edited twice. */
 static size_t distance(const char *a, size_t n, const char *b, size_t m) {
     size_t row[3][MOST + 1], *before = row[0], *above = row[1], *at = row[2];
@@ -23,9 +21,10 @@ static size_t distance(const char *a, size_t n, const char *b, size_t m) {
     for (size_t i = 1; i <= n; i++) {
         at[0] = i;
         for (size_t j = 1; j <= m; j++) {
-            at[j] = least(above[j - 1] + (a[i - 1] != b[j - 1]), 1 + least(above[j], at[j - 1]));
+            at[j] =
+                smaller(above[j - 1] + (a[i - 1] != b[j - 1]), 1 + smaller(above[j], at[j - 1]));
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                at[j] = least(at[j], before[j - 2] + 1);
+                at[j] = smaller(at[j], before[j - 2] + 1);
         }
         size_t *next = before;
         before = above;

@@ -61,30 +61,29 @@ txl_status comparison_token(void *context, const struct scored *token, txl_error
 
 /* ---- Vocabularies ------------------------------------------------------------------------- */
 
-bool comparison_possible(const txl_model *model, const char *name, const txl_model *other,
-                         const char *other_name) {
-    int32_t n = txl_model_n_token(model), n_other = txl_model_n_token(other);
+bool comparison_possible(const struct model *model, const struct model *other) {
+    int32_t n = txl_model_n_token(model->handle), n_other = txl_model_n_token(other->handle);
     if (n != n_other) {
         return terminal_error("--compare: %s has %" PRId32 " symbols, %s has %" PRId32
                               "; only models of one vocabulary can be compared",
-                              name, n, other_name, n_other);
+                              model->name, n, other->name, n_other);
     }
-    if (txl_model_kind(model) != txl_model_kind(other)) {
+    if (txl_model_kind(model->handle) != txl_model_kind(other->handle)) {
         return terminal_error(
             "--compare: %s and %s are of different kinds of text; only models of one "
             "vocabulary can be compared",
-            name, other_name);
+            model->name, other->name);
     }
     for (int32_t id = 0; id < n; id++) {
         size_t length, length_other;
-        const char *symbol = txl_model_symbol(model, id, &length);
-        const char *symbol_other = txl_model_symbol(other, id, &length_other);
+        const char *symbol = txl_model_symbol(model->handle, id, &length);
+        const char *symbol_other = txl_model_symbol(other->handle, id, &length_other);
         if (length != length_other || memcmp(symbol, symbol_other, length) != 0) {
             return terminal_error(
                 "--compare: symbol %" PRId32
                 " differs between %s and %s; only models of one vocabulary can be "
                 "compared",
-                id, name, other_name);
+                id, model->name, other->name);
         }
     }
     return true;

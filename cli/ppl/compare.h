@@ -2,6 +2,7 @@
 #ifndef CLI_COMPARE_H
 #define CLI_COMPARE_H
 
+#include "cli/model/model.h"
 #include "score.h"
 
 #include <jansson.h>
@@ -28,8 +29,7 @@ struct comparison {
 txl_status comparison_token(void *comparison, const struct scored *token, txl_error *error);
 
 /* Whether ids mean the same to both; if not, prints why. */
-bool comparison_possible(const txl_model *model, const char *name, const txl_model *other,
-                         const char *other_name);
+bool comparison_possible(const struct model *model, const struct model *other);
 
 /* Adds the differences' fields to `object`. */
 bool divergence_to_json(json_t *object, const struct divergence *divergence);

@@ -145,9 +145,7 @@ static bool open_models(struct ppl *ppl) {
         return true;
     struct common_options other = options->common;
     other.model = options->compare;
-    if (!model_open(&ppl->other, &other) ||
-        !comparison_possible(ppl->model.handle, ppl->model.name, ppl->other.handle,
-                             ppl->other.name) ||
+    if (!model_open(&ppl->other, &other) || !comparison_possible(&ppl->model, &ppl->other) ||
         !choose_settings(options, &ppl->other, &ppl->other_settings))
         return false;
     return true;
@@ -188,13 +186,6 @@ static bool open_tables(struct ppl *ppl) {
     return tables_open(&ppl->tables, ppl->options,
                        ppl->options->items ? &ppl->items.table.own : NULL, ppl->model.handle,
                        ppl->evaluation.comparison);
-}
-
-/* True where a table comes before the results on standard output. */
-static bool tables_come_first(const struct ppl *ppl) {
-    return table_is_standard_output(ppl->options->per_token) ||
-           table_is_standard_output(ppl->options->per_word) ||
-           table_is_standard_output(ppl->options->per_region);
 }
 
 static bool needs_distributions(const struct ppl *ppl) {
@@ -307,7 +298,7 @@ static void close_scorer(struct ppl *ppl) {
 
 static void start_progress(struct ppl *ppl, const struct input *input) {
     progress_start(&ppl->progress, input->name, "tokens");
-    bool seen = tables_come_first(ppl) || ppl->options->per_line;
+    bool seen = ppl_tables_shown(ppl->options) > 0 || ppl->options->per_line;
     ppl->progress.off = ppl->options->heat || (seen && isatty(STDOUT_FILENO));
 }
 
@@ -392,7 +383,7 @@ static bool print_result(const struct ppl *ppl, const struct result *result) {
 
 /* Prints the result, or keeps it until the table that comes before is complete. */
 static bool show_result(struct ppl *ppl, const struct result *result) {
-    if (!tables_come_first(ppl))
+    if (ppl_tables_shown(ppl->options) == 0)
         return print_result(ppl, result);
     struct result *held = reallocarray(ppl->held, (size_t)ppl->n_held + 1, sizeof *held);
     if (!held)
@@ -585,14 +576,10 @@ static int open_and_score(struct ppl *ppl, const struct operands *files) {
         !before_read(&ppl->evaluation.before, options->before, options->before_text, &ppl->model,
                      options->ids, &options->common))
         return signals_stopped() ? signals_status() : STATUS_FAILURE;
-    if (ppl->options->heat)
+    if (options->heat)
         heat_open(&ppl->heat);
-    if (ppl->options->logprobs > txl_model_n_token(ppl->model.handle)) {
-        terminal_error("--logprobs %" PRId64 ": the model has %" PRId32 " symbols",
-                       ppl->options->logprobs, txl_model_n_token(ppl->model.handle));
-        return STATUS_FAILURE;
-    }
-    if (!open_tables(ppl) || !open_report(ppl))
+    if (!model_has_symbols(&ppl->model, options->logprobs) || !open_tables(ppl) ||
+        !open_report(ppl))
         return signals_stopped() ? signals_status() : STATUS_FAILURE;
     return ppl->sweep.n > 0 ? sweep_file(ppl, files->items[0])
                             : score_files(ppl, files->items, files->n);

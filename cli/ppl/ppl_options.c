@@ -11,13 +11,16 @@ static bool changes_session(const struct session_options *options) {
     return memcmp(options, &unset, sizeof unset) != 0;
 }
 
+int ppl_tables_shown(const struct ppl_options *o) {
+    return table_is_standard_output(o->per_token) + table_is_standard_output(o->per_word) +
+           table_is_standard_output(o->per_region);
+}
+
 int ppl_options_check(const struct command *command, const struct ppl_options *o,
                       const struct operands *files) {
     const struct session_options *session = &o->session;
     bool sliding = o->sliding_window > 0, rows = o->per_token || o->per_word || o->per_line;
-    bool shown_tokens = table_is_standard_output(o->per_token);
-    bool shown_words = table_is_standard_output(o->per_word);
-    bool shown_regions = table_is_standard_output(o->per_region);
+    int shown = ppl_tables_shown(o);
     bool items = o->items != NULL, before = o->before || o->before_text;
     bool from_input = (o->items && strcmp(o->items, "-") == 0) ||
                       (o->common.files_from && strcmp(o->common.files_from, "-") == 0);
@@ -57,9 +60,9 @@ int ppl_options_check(const struct command *command, const struct ppl_options *o
          "--merge"},
         {o->before && strcmp(o->before, "-") == 0 && from_input,
          "--before and the text cannot both be standard input"},
-        {shown_tokens + shown_words + shown_regions + o->per_line > 1,
+        {shown + o->per_line > 1,
          "only one of the tables of tokens, words, regions and lines can go to standard output"},
-        {(shown_tokens || shown_words || shown_regions) && (o->json || o->heat),
+        {shown > 0 && (o->json || o->heat),
          "a table on standard output cannot be combined with --json or --heat"},
         {o->logprobs > 0 && !o->per_token, "--logprobs needs --per-token"},
         {o->per_word && o->ids, "--per-word needs a text and cannot be combined with --ids"},

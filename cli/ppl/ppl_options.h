@@ -26,6 +26,9 @@ extern const struct operand_row ppl_operands[];
 extern const struct note ppl_notes[];
 extern const struct example ppl_examples[];
 
+/* How many tables, but for that of lines, come on standard output, before the results. */
+int ppl_tables_shown(const struct ppl_options *options);
+
 /* OPTIONS_RUN, or the status after printing which options cannot be combined. */
 int ppl_options_check(const struct command *command, const struct ppl_options *options,
                       const struct operands *files);
