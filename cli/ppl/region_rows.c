@@ -5,7 +5,6 @@
 #include "lib/base/white_space.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- Regions ------------------------------------------------------------------------------ */
 

@@ -5,10 +5,8 @@
 #include "cli/system/output.h"
 #include "lib/base/json_memory.h"
 
-#include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
-#include <stdlib.h>
 
 static int64_t integer_or(int64_t asked, int64_t standard) {
     return asked == INTEGER_UNSET ? standard : asked;
