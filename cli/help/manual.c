@@ -15,7 +15,7 @@ static void print_plain(const char *text, size_t length) {
     static const char *const escapes[] = {"\\e", "\\-", "\\(aq", "\\(ha", "\\(ti"};
     for (size_t i = 0; i < length; i++) {
         bool line_start = i == 0 || text[i - 1] == '\n';
-        const char *found = strchr(special, text[i]);
+        const char *found = text[i] ? strchr(special, text[i]) : NULL;
         if (line_start && (text[i] == '.' || text[i] == '\''))
             fputs("\\&", stdout);
         if (found)
