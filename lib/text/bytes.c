@@ -31,7 +31,8 @@ static txl_status bytes_feed(txl_encoder *encoder, const char *text, size_t leng
         char decimal[3];
         size_t n = spell_byte(byte, decimal);
         int32_t id = encoder->how.lookup ? encoder->vocabulary->byte_id[byte] : -1;
-        status = encode_found(encoder, decimal, n, id, &at->here, (struct extent){1, 1}, error);
+        const struct span span = encode_span(&at->here, 1, 1);
+        status = encode_found(encoder, decimal, n, id, &span, error);
         at->here.column++;
         at->here.offset++;
         at->here.character++;

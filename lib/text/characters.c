@@ -8,8 +8,6 @@
 #include "kinds.h"
 #include "lib/base/error.h"
 
-#include <stdlib.h>
-
 enum {
     /* Characters that are lower-cased together: whether a sigma is final depends on its
      * neighbours. */
@@ -30,7 +28,6 @@ struct blank_run {
 };
 
 struct characters {
-    bool text8;
     bool in_text;             /* white space is no longer leading */
     struct gathered gathered; /* what is to be lower-cased */
     struct buffer lower;
@@ -41,23 +38,10 @@ struct characters {
 
 /* ---- Text to symbols ---------------------------------------------------------------------- */
 
-static txl_status open_encoder(txl_encoder *encoder, txl_error *error) {
-    struct characters *own = encoder->own = malloc(sizeof *own);
-    if (!own)
-        return txl_fail_memory(error, "the encoder", sizeof *own);
-    own->text8 = encoder->vocabulary->kind == TXL_TEXT8;
-    own->gathered = (struct gathered){0};
-    own->lower = (struct buffer){0};
-    return TXL_OK;
-}
-
 static void close_encoder(txl_encoder *encoder) {
     struct characters *own = encoder->own;
-    if (!own)
-        return;
     gathered_free(&own->gathered);
     buffer_free(&own->lower);
-    free(own);
 }
 
 static void start_text(txl_encoder *encoder) {
@@ -67,10 +51,14 @@ static void start_text(txl_encoder *encoder) {
     own->in_text = false;
 }
 
+static bool is_text8(const txl_encoder *encoder) {
+    return encoder->vocabulary->kind == TXL_TEXT8;
+}
+
 /* text8 has no capitals; it does not fold them, although its published vocabularies are marked
  * lower_case. */
 static bool folds_case(const txl_encoder *encoder) {
-    return encoder->vocabulary->lower_case && encoder->vocabulary->kind != TXL_TEXT8;
+    return encoder->vocabulary->lower_case && !is_text8(encoder);
 }
 
 /* Passes on what was gathered, in lower case.  U+0130 becomes two code points, every other code
@@ -91,11 +79,11 @@ static txl_status end_gathered(txl_encoder *encoder, txl_error *error) {
         size_t bytes = text->length - place.at;
         bool two = unicode_first(text->data + place.at, &bytes) == 0x130;
         gathered_move(&own->gathered, &next, place.at + bytes);
+        const struct span span = encode_between(&place.place, &next.place);
         for (int i = 0; i <= two && !status; i++) {
             size_t n = (size_t)(end - lower);
             unicode_first(lower, &n);
-            status = encode_spelling(encoder, lower, n, &place.place,
-                                     encode_extent(&place.place, &next.place), error);
+            status = encode_spelling(encoder, lower, n, &span, error);
             lower += n;
         }
         place = next;
@@ -107,14 +95,14 @@ static txl_status end_gathered(txl_encoder *encoder, txl_error *error) {
 static txl_status emit_blank(txl_encoder *encoder, const struct blank_run *run, txl_error *error) {
     struct characters *own = encoder->own;
     char utf8[4];
-    size_t length = unicode_encode(own->text8 && run->code == ' ' ? '_' : run->code, utf8);
+    size_t length = unicode_encode(is_text8(encoder) && run->code == ' ' ? '_' : run->code, utf8);
     struct place *place = &own->blank;
     /* A line end may be CR LF; all else is one character. */
     const bool ends_line = run->code == '\n', next_line = ends_line || run->joins;
-    const struct extent extent = {run->bytes, next_line ? run->bytes : 1};
-    txl_status status = encode_spelling(encoder, utf8, length, place, extent, error);
-    *place = (struct place){place->line + next_line, next_line ? 1 : place->column + 1,
-                            place->offset + extent.bytes, place->character + extent.characters};
+    const struct span span = encode_span(place, run->bytes, next_line ? run->bytes : 1);
+    txl_status status = encode_spelling(encoder, utf8, length, &span, error);
+    *place = (struct place){place->line + next_line, next_line ? 1 : place->column + 1, span.end,
+                            span.character_end};
     return !status && ends_line ? encode_line_end(encoder, error) : status;
 }
 
@@ -158,17 +146,12 @@ static txl_status characters_letters(txl_encoder *encoder, const char *utf8, siz
             status = end_gathered(encoder, error);
         return status ? status : gathered_add(&own->gathered, encoder, utf8, length, error);
     }
-    struct place place = encoder->at.here;
+    struct span span = encode_first_span(&encoder->at, n);
     if (n < length || n == 1)
-        return status ? status
-                      : encode_spelling(encoder, utf8, length, &place,
-                                        (struct extent){encoder->at.bytes, 1}, error);
-    for (size_t i = 0; i < n && !status; i++) {
-        const char *spelling = own->text8 && utf8[i] == ' ' ? "_" : utf8 + i;
-        status = encode_spelling(encoder, spelling, 1, &place, (struct extent){1, 1}, error);
-        place.column++;
-        place.offset++;
-        place.character++;
+        return status ? status : encode_spelling(encoder, utf8, length, &span, error);
+    for (size_t i = 0; i < n && !status; i++, span_step(&span)) {
+        const char *spelling = is_text8(encoder) && utf8[i] == ' ' ? "_" : utf8 + i;
+        status = encode_spelling(encoder, spelling, 1, &span, error);
     }
     return status;
 }
@@ -179,20 +162,14 @@ static txl_status characters_space(txl_encoder *encoder, uint32_t code, txl_erro
     return !status && own->in_text ? hold_blank(encoder, code, error) : status;
 }
 
+/* In text8 a line end inside the text is a character; one at the text's end is dropped. */
 static txl_status end_line(txl_encoder *encoder, txl_error *error) {
     struct characters *own = encoder->own;
-    txl_status status = end_gathered(encoder, error);
+    if (is_text8(encoder))
+        return own->in_text && encoder->at.bytes > 0 ? hold_blank(encoder, '\n', error) : TXL_OK;
     own->n_blanks = 0;
     own->in_text = false;
-    if (!status)
-        status = encode_boundary(encoder, encoder->at.bytes, error);
-    return status ? status : encode_line_end(encoder, error);
-}
-
-/* A line end inside the text is a character; one at the text's end is dropped. */
-static txl_status end_line_of_text8(txl_encoder *encoder, txl_error *error) {
-    struct characters *own = encoder->own;
-    return own->in_text && encoder->at.bytes > 0 ? hold_blank(encoder, '\n', error) : TXL_OK;
+    return end_gathered(encoder, error);
 }
 
 /* A prompt's last line stays open: the text goes on from there. */
@@ -203,10 +180,10 @@ static txl_status characters_finish(txl_encoder *encoder, txl_error *error) {
         return status ? status : release_blanks(encoder, error);
     }
     /* text8 drops line ends at the end of the text, so the last line has not ended yet. */
-    return own->text8 && own->in_text ? encode_line_end(encoder, error) : TXL_OK;
+    return is_text8(encoder) && own->in_text ? encode_line_end(encoder, error) : TXL_OK;
 }
 
-const struct kind_encoder characters_encoder = {.open = open_encoder,
+const struct kind_encoder characters_encoder = {.own_size = sizeof(struct characters),
                                                 .close = close_encoder,
                                                 .start = start_text,
                                                 .letters = characters_letters,
@@ -214,15 +191,6 @@ const struct kind_encoder characters_encoder = {.open = open_encoder,
                                                 .line_end = end_line,
                                                 .finish = characters_finish,
                                                 .least = ' '};
-
-const struct kind_encoder text8_encoder = {.open = open_encoder,
-                                           .close = close_encoder,
-                                           .start = start_text,
-                                           .letters = characters_letters,
-                                           .space = characters_space,
-                                           .line_end = end_line_of_text8,
-                                           .finish = characters_finish,
-                                           .least = ' '};
 
 /* ---- Symbols to text ---------------------------------------------------------------------- */
 

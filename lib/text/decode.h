@@ -10,7 +10,7 @@ struct txl_decoder {
     const struct vocabulary *vocabulary;
     const struct kind_decoder *kind;
     struct buffer out; /* text for the caller */
-    void *own;         /* the kind's */
+    void *own;         /* the kind's, behind this struct */
 };
 
 /* Adds bytes to the text for the caller. */

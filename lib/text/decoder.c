@@ -36,12 +36,12 @@ static void give_text(const txl_decoder *decoder, const char **text, size_t *len
 
 txl_status decoder_new(const struct vocabulary *vocabulary, bool raw, txl_decoder **decoder,
                        txl_error *error) {
-    txl_decoder *made = calloc(1, sizeof *made);
+    const struct kind_decoder *kind = text_kind(vocabulary->kind)->decoder;
+    txl_decoder *made = calloc(1, sizeof *made + kind->own_size);
     if (!made)
-        return txl_fail_memory(error, "the decoder", sizeof *made);
-    made->vocabulary = vocabulary;
-    made->kind = text_kind(vocabulary->kind)->decoder;
-    txl_status status = made->kind->open ? made->kind->open(made, raw, error) : TXL_OK;
+        return txl_fail_memory(error, "the decoder", sizeof *made + kind->own_size);
+    *made = (txl_decoder){.vocabulary = vocabulary, .kind = kind, .own = made + 1};
+    txl_status status = kind->open ? kind->open(made, raw, error) : TXL_OK;
     if (status) {
         txl_decoder_free(made);
         return status;

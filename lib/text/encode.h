@@ -15,11 +15,6 @@ struct place {
     uint64_t character;    /* code points before it; in the bytes kind bytes */
 };
 
-/* How much of the source a symbol stands for. */
-struct extent {
-    uint64_t bytes, characters;
-};
-
 /* The state in the middle of a text. */
 struct position {
     struct unicode_decoder utf8;
@@ -41,29 +36,29 @@ struct txl_encoder {
     txl_encoding how;
     txl_encoded counts;
     struct position at;
-    void *own; /* the kind's */
+    void *own; /* the kind's: behind this struct, unless its `open` makes it elsewhere */
 };
 
-/* The extent between two places. */
-struct extent encode_extent(const struct place *begin, const struct place *end);
+/* The span of `bytes` bytes, `characters` code points, from the place on. */
+struct span encode_span(const struct place *place, uint64_t bytes, uint64_t characters);
 
-/* Passes on a symbol whose id was looked up; `id` is -1 if the vocabulary lacks it.  It stands for
- * `extent` of the source from `place` on. */
-txl_status encode_found(txl_encoder *encoder, const char *text, size_t length, int32_t id,
-                        const struct place *place, struct extent extent, txl_error *error);
-
-/* The span of `bytes` bytes, `characters` code points, from at.here on. */
-struct span encode_span(const struct position *at, uint64_t bytes, uint64_t characters);
+/* The span between two places. */
+struct span encode_between(const struct place *begin, const struct place *end);
 
 /* The span of the code point being taken, or of the first one of a run of `n` > 1. */
 struct span encode_first_span(const struct position *at, size_t n);
+
+/* Passes on a symbol whose id was looked up; `id` is -1 if the vocabulary lacks it.  It stands for
+ * `span` of the source. */
+txl_status encode_found(txl_encoder *encoder, const char *text, size_t length, int32_t id,
+                        const struct span *span, txl_error *error);
 
 /* Passes on a piece of the text; `context` is the encoder. */
 txl_status encode_piece(void *context, const struct piece *piece, txl_error *error);
 
 /* Looks a symbol up and passes it on.  Not for the bytes kind. */
 txl_status encode_spelling(txl_encoder *encoder, const char *text, size_t length,
-                           const struct place *place, struct extent extent, txl_error *error);
+                           const struct span *span, txl_error *error);
 
 /* Passes on the kind's line boundary, which stands for `bytes` bytes of the source from at.here
  * on. */

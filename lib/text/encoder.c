@@ -38,32 +38,41 @@ static struct place place_behind_line(const struct place *end, uint64_t bytes) {
     return (struct place){end->line + 1, 1, end->offset + bytes, end->character + bytes};
 }
 
-struct extent encode_extent(const struct place *begin, const struct place *end) {
-    return (struct extent){end->offset - begin->offset, end->character - begin->character};
+struct span encode_span(const struct place *place, uint64_t bytes, uint64_t characters) {
+    return (struct span){place->offset, place->offset + bytes, place->line,
+                         place->column, place->character,      place->character + characters};
 }
 
-static txl_symbol symbol_at(const char *text, size_t length, int32_t id, const struct place *place,
-                            struct extent extent) {
+struct span encode_between(const struct place *begin, const struct place *end) {
+    return encode_span(begin, end->offset - begin->offset, end->character - begin->character);
+}
+
+struct span encode_first_span(const struct position *at, size_t n) {
+    return encode_span(&at->here, n > 1 ? 1 : at->bytes, at->joins ? at->bytes : 1);
+}
+
+static txl_symbol symbol_at(const char *text, size_t length, int32_t id, const struct span *span) {
     return (txl_symbol){.text = text,
                         .length = length,
                         .id = id,
-                        .line = place->line,
-                        .offset = place->offset,
-                        .bytes = extent.bytes,
-                        .characters = place->character + extent.characters};
+                        .line = span->line,
+                        .offset = span->begin,
+                        .bytes = span->end - span->begin,
+                        .characters = span->character_end};
 }
 
 static txl_status emit_symbol(txl_encoder *encoder, const char *text, size_t length, int32_t id,
-                              const struct place *place, struct extent extent, txl_error *error) {
+                              const struct span *span, txl_error *error) {
     encoder->counts.symbols += id >= 0;
-    const txl_symbol symbol = symbol_at(text, length, id, place, extent);
+    const txl_symbol symbol = symbol_at(text, length, id, span);
     txl_before_callback(error);
     txl_status status = encoder->how.symbol(encoder->how.context, &symbol, error);
     return txl_after_callback(error, status, "stopped by the receiver of the symbols");
 }
 
 txl_status encode_line_end(txl_encoder *encoder, txl_error *error) {
-    return emit_symbol(encoder, NULL, 0, -1, &encoder->at.here, (struct extent){0}, error);
+    const struct span nothing = encode_span(&encoder->at.here, 0, 0);
+    return emit_symbol(encoder, NULL, 0, -1, &nothing, error);
 }
 
 /* Writes the beginning of a spelling, at most QUOTED code points, for a message.  Quotes,
@@ -92,7 +101,7 @@ static void quote_symbol(const char *text, size_t length, char out[QUOTED * 10 +
     out[n] = '\0';
 }
 
-static txl_status fail_unknown(const char *text, size_t length, const struct place *place,
+static txl_status fail_unknown(const char *text, size_t length, const struct span *span,
                                txl_error *error) {
     char quoted[QUOTED * 10 + 4];
     quote_symbol(text, length, quoted);
@@ -100,63 +109,46 @@ static txl_status fail_unknown(const char *text, size_t length, const struct pla
                     "line %" PRIu64 ", column %" PRIu64
                     ": the symbol \"%s\" is not in the vocabulary, which has no <unk> for it; "
                     "skip_unknown leaves such symbols out",
-                    place->line, place->column, quoted);
-}
-
-static void show_unknown(const txl_encoder *encoder, const char *text, size_t length, int32_t id,
-                         const struct place *place, struct extent extent) {
-    const txl_symbol symbol = symbol_at(text, length, id, place, extent);
-    if (encoder->how.unknown)
-        encoder->how.unknown(encoder->how.unknown_context, &symbol, place->column);
+                    span->line, span->column, quoted);
 }
 
 txl_status encode_found(txl_encoder *encoder, const char *text, size_t length, int32_t id,
-                        const struct place *place, struct extent extent, txl_error *error) {
+                        const struct span *span, txl_error *error) {
     if (id < 0 && encoder->how.lookup) {
         id = encoder->vocabulary->unk;
         if (id < 0 && !encoder->how.skip_unknown)
-            return fail_unknown(text, length, place, error);
+            return fail_unknown(text, length, span, error);
         encoder->counts.unknown++;
-        show_unknown(encoder, text, length, id, place, extent);
+        const txl_symbol symbol = symbol_at(text, length, id, span);
+        if (encoder->how.unknown)
+            encoder->how.unknown(encoder->how.unknown_context, &symbol, span->column);
         if (id < 0)
             return TXL_OK;
     }
-    return emit_symbol(encoder, text, length, id, place, extent, error);
-}
-
-struct span encode_span(const struct position *at, uint64_t bytes, uint64_t characters) {
-    const struct place *here = &at->here;
-    return (struct span){here->offset, here->offset + bytes, here->line,
-                         here->column, here->character,      here->character + characters};
-}
-
-struct span encode_first_span(const struct position *at, size_t n) {
-    return encode_span(at, n > 1 ? 1 : at->bytes, at->joins ? at->bytes : 1);
+    return emit_symbol(encoder, text, length, id, span, error);
 }
 
 txl_status encode_piece(void *context, const struct piece *piece, txl_error *error) {
     txl_encoder *encoder = context;
-    const struct span *span = &piece->span;
-    const struct place place = {span->line, span->column, span->begin, span->character};
-    const struct extent extent = {span->end - span->begin, span->character_end - span->character};
     int32_t id = piece->unknown || !encoder->how.lookup ? -1 : piece->id;
-    return encode_found(encoder, piece->text, piece->length, id, &place, extent, error);
+    return encode_found(encoder, piece->text, piece->length, id, &piece->span, error);
 }
 
 txl_status encode_spelling(txl_encoder *encoder, const char *text, size_t length,
-                           const struct place *place, struct extent extent, txl_error *error) {
+                           const struct span *span, txl_error *error) {
     int32_t id = -1;
     if (encoder->how.lookup)
         id = length == 1 ? encoder->vocabulary->byte_id[(unsigned char)text[0]]
                          : vocabulary_find(encoder->vocabulary, text, length);
-    return encode_found(encoder, text, length, id, place, extent, error);
+    return encode_found(encoder, text, length, id, span, error);
 }
 
 txl_status encode_boundary(txl_encoder *encoder, uint64_t bytes, txl_error *error) {
     const char *text = text_kind(encoder->vocabulary->kind)->boundary;
     int32_t id = encoder->how.lookup ? encoder->vocabulary->eos : -1;
-    const struct extent line_end = {bytes, bytes}; /* nothing, LF or CR LF */
-    return encode_found(encoder, text, strlen(text), id, &encoder->at.here, line_end, error);
+    /* of nothing, LF or CR LF */
+    const struct span line_end = encode_span(&encoder->at.here, bytes, bytes);
+    return encode_found(encoder, text, strlen(text), id, &line_end, error);
 }
 
 /* ---- Gathered text ------------------------------------------------------------------------ */
@@ -238,28 +230,16 @@ static void position_advance(struct position *at, size_t n) {
     at->line_begun = true;
 }
 
-/* Takes a code point that is not white space, or a plain run: `n` code points, of `bytes` bytes of
- * the source. */
-static txl_status take_letters(txl_encoder *encoder, const char *utf8, size_t length, size_t n,
-                               uint64_t bytes, txl_error *error) {
-    encoder->at.bytes = bytes;
-    txl_status status = encoder->kind->letters(encoder, utf8, length, n, error);
-    position_advance(&encoder->at, n);
-    return status;
-}
-
-static txl_status take_space(txl_encoder *encoder, uint32_t code, uint64_t bytes,
-                             txl_error *error) {
-    encoder->at.bytes = bytes;
-    txl_status status = encoder->kind->space(encoder, code, error);
-    position_advance(&encoder->at, 1);
-    return status;
-}
-
 static txl_status end_line(txl_encoder *encoder, unsigned bytes, txl_error *error) {
     struct position *at = &encoder->at;
+    const txl_line_end becomes = txl_kind_line_end(encoder->vocabulary->kind);
+    const bool has_symbol = becomes == TXL_LINE_END_SYMBOL || becomes == TXL_LINE_END_PAIR;
     at->bytes = bytes;
     txl_status status = encoder->kind->line_end(encoder, error);
+    if (!status && has_symbol)
+        status = encode_boundary(encoder, bytes, error);
+    if (!status && has_symbol)
+        status = encode_line_end(encoder, error);
     at->line_begun = false;
     at->bytes = 0;
     at->here = place_behind_line(&at->here, bytes);
@@ -280,10 +260,13 @@ static txl_status take_content(txl_encoder *encoder, uint32_t code, uint64_t byt
     txl_status status = end_held_line(encoder, error);
     if (status)
         return status;
-    if (encoder->kind->space && is_space_code(code))
-        return take_space(encoder, code, bytes, error);
     char utf8[4];
-    return take_letters(encoder, utf8, unicode_encode(code, utf8), 1, bytes, error);
+    encoder->at.bytes = bytes;
+    status = encoder->kind->space && is_space_code(code)
+                 ? encoder->kind->space(encoder, code, error)
+                 : encoder->kind->letters(encoder, utf8, unicode_encode(code, utf8), 1, error);
+    position_advance(&encoder->at, 1);
+    return status;
 }
 
 /* A second line end: the held one was not the last of the text, and is passed on. */
@@ -374,7 +357,9 @@ static txl_status feed_utf8(txl_encoder *encoder, const char *text, size_t lengt
         size_t run = plain_run(encoder, text + i, length - i);
         if (run > 0) {
             encoder->counts.characters += run;
-            status = take_letters(encoder, text + i, run, run, run, error);
+            encoder->at.bytes = run;
+            status = encoder->kind->letters(encoder, text + i, run, run, error);
+            position_advance(&encoder->at, run);
             i += run;
             continue;
         }
@@ -442,13 +427,13 @@ txl_status encoder_new(const struct vocabulary *vocabulary, const txl_encoding *
                        txl_encoder **encoder, txl_error *error) {
     if (CHECK_RESERVED(txl_encoding, encoding, error))
         return TXL_ARGUMENT;
-    txl_encoder *made = calloc(1, sizeof *made);
+    const struct kind_encoder *kind = text_kind(vocabulary->kind)->encoder;
+    txl_encoder *made = calloc(1, sizeof *made + kind->own_size);
     if (!made)
-        return txl_fail_memory(error, "the encoder", sizeof *made);
-    made->vocabulary = vocabulary;
-    made->how = *encoding;
-    made->kind = text_kind(vocabulary->kind)->encoder;
-    txl_status status = made->kind->open ? made->kind->open(made, error) : TXL_OK;
+        return txl_fail_memory(error, "the encoder", sizeof *made + kind->own_size);
+    *made =
+        (txl_encoder){.vocabulary = vocabulary, .kind = kind, .how = *encoding, .own = made + 1};
+    txl_status status = kind->open ? kind->open(made, error) : TXL_OK;
     if (status) {
         txl_encoder_free(made);
         return status;

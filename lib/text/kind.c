@@ -28,7 +28,7 @@ static const struct text_kind kinds[] = {
                    .unit = TXL_UNIT_CHARACTER,
                    .line_end = TXL_LINE_END_NONE,
                    .space = "_",
-                   .encoder = &text8_encoder,
+                   .encoder = &characters_encoder,
                    .decoder = &characters_decoder},
     [TXL_CHARACTERS] = {.name = "characters",
                         .unit = TXL_UNIT_CHARACTER,

@@ -13,7 +13,10 @@ struct vocabulary_entry;
 /* How text of a kind becomes symbols.  The functions work with encode.h; txl_encoder_feed and
  * txl_encoder_finish return their status. */
 struct kind_encoder {
-    /* Make and free the kind's own state, encoder->own.  NULL: the kind has none. */
+    /* Bytes of the kind's own state, encoder->own, which is zero at first.  `open` prepares it, or
+     * makes one of another size, and `close` frees its parts, also where `open` has failed.  NULL:
+     * nothing to do. */
+    size_t own_size;
     txl_status (*open)(txl_encoder *encoder, txl_error *error);
     void (*close)(txl_encoder *encoder);
 
@@ -33,8 +36,9 @@ struct kind_encoder {
     /* Takes white space inside a line, which is not LF.  NULL: it goes to `letters`. */
     txl_status (*space)(txl_encoder *encoder, uint32_t code, txl_error *error);
 
-    /* The line has ended.  at.here is where the line end begins, at.bytes its length: 0 at the end
-     * of an unterminated text. */
+    /* The line has ended; the encoder passes on its boundary, if the kind has one after each line.
+     * at.here is where the line end begins, at.bytes its length: 0 at the end of an unterminated
+     * text. */
     txl_status (*line_end)(txl_encoder *encoder, txl_error *error);
 
     /* The text has ended.  line_end was called for the last line of a corpus; the last line of a
@@ -46,6 +50,7 @@ struct kind_encoder {
 
 /* How symbols of a kind become text.  The functions work with decode.h. */
 struct kind_decoder {
+    size_t own_size; /* as in kind_encoder, like the next two */
     txl_status (*open)(txl_decoder *decoder, bool raw, txl_error *error);
     void (*close)(txl_decoder *decoder);
 

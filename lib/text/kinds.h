@@ -4,8 +4,8 @@
 
 #include "kind.h"
 
-extern const struct kind_encoder words_encoder, bytes_encoder, text8_encoder, characters_encoder,
-    pieces_encoder, xlnet_encoder;
+extern const struct kind_encoder words_encoder, bytes_encoder, characters_encoder, pieces_encoder,
+    xlnet_encoder;
 extern const struct kind_decoder words_decoder, bytes_decoder, characters_decoder, pieces_decoder,
     xlnet_decoder;
 

@@ -3,12 +3,10 @@
 #include "decode.h"
 #include "encode.h"
 #include "kinds.h"
-#include "lib/base/error.h"
 #include "lib/base/white_space.h"
 #include "piece_stream.h"
 #include "unicode.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- Text to symbols ---------------------------------------------------------------------- */
@@ -37,15 +35,9 @@ static txl_status pieces_letters(txl_encoder *encoder, const char *utf8, size_t 
                  : piece_stream_add(encoder->own, utf8, length, &span, error);
 }
 
-static txl_status end_line(txl_encoder *encoder, txl_error *error) {
-    txl_status status = piece_stream_finish(encoder->own, error);
-    if (!status)
-        status = encode_boundary(encoder, encoder->at.bytes, error);
-    return status ? status : encode_line_end(encoder, error);
-}
-
-/* A corpus's last line has ended already; a prompt's stays open. */
-static txl_status pieces_finish(txl_encoder *encoder, txl_error *error) {
+/* The line has ended; or the text: a corpus's last line has ended already, a prompt's stays open.
+ */
+static txl_status finish_line(txl_encoder *encoder, txl_error *error) {
     return piece_stream_finish(encoder->own, error);
 }
 
@@ -53,8 +45,8 @@ const struct kind_encoder pieces_encoder = {.open = open_encoder,
                                             .close = close_encoder,
                                             .start = start_text,
                                             .letters = pieces_letters,
-                                            .line_end = end_line,
-                                            .finish = pieces_finish,
+                                            .line_end = finish_line,
+                                            .finish = finish_line,
                                             .least = ' '};
 
 /* ---- Symbols to text ---------------------------------------------------------------------- */
@@ -65,16 +57,6 @@ struct joiner {
     struct unicode_decoder utf8; /* of byte pieces in a row */
     char bytes[4];               /* of the incomplete sequence */
 };
-
-static txl_status open_decoder(txl_decoder *decoder, bool raw, txl_error *error) {
-    (void)raw;
-    decoder->own = calloc(1, sizeof(struct joiner));
-    return decoder->own ? TXL_OK : txl_fail_memory(error, "the decoder", sizeof(struct joiner));
-}
-
-static void close_decoder(txl_decoder *decoder) {
-    free(decoder->own);
-}
 
 static void start_decoding(txl_decoder *decoder) {
     *(struct joiner *)decoder->own = (struct joiner){0};
@@ -175,8 +157,7 @@ static txl_status pieces_shown(txl_decoder *decoder, char tail, txl_error *error
     return TXL_OK;
 }
 
-const struct kind_decoder pieces_decoder = {.open = open_decoder,
-                                            .close = close_decoder,
+const struct kind_decoder pieces_decoder = {.own_size = sizeof(struct joiner),
                                             .start = start_decoding,
                                             .symbol = pieces_push,
                                             .finish = end_bytes,

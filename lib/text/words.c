@@ -11,8 +11,6 @@
 #include "lib/base/white_space.h"
 #include "moses.h"
 
-#include <stdlib.h>
-
 enum {
     /* A raw line this long is cut at the next white space, or after twice as much without any. */
     RAW_LINE = 1 << 20,
@@ -33,9 +31,7 @@ struct words {
 /* ---- Text to symbols ---------------------------------------------------------------------- */
 
 static txl_status open_encoder(txl_encoder *encoder, txl_error *error) {
-    struct words *own = encoder->own = calloc(1, sizeof *own);
-    if (!own)
-        return txl_fail_memory(error, "the encoder", sizeof *own);
+    struct words *own = encoder->own;
     /* A longer word is longer than any symbol in lower case too. */
     own->limit = UNICODE_LOWER_SHRINK * encoder->vocabulary->longest + LEAST_WORD;
     return encoder->how.raw ? moses_new(&own->moses, error) : TXL_OK;
@@ -43,12 +39,9 @@ static txl_status open_encoder(txl_encoder *encoder, txl_error *error) {
 
 static void close_encoder(txl_encoder *encoder) {
     struct words *own = encoder->own;
-    if (!own)
-        return;
     moses_free(own->moses);
     gathered_free(&own->gathered);
     buffer_free(&own->lower);
-    free(own);
 }
 
 static void start_text(txl_encoder *encoder) {
@@ -80,10 +73,9 @@ static txl_status end_word(txl_encoder *encoder, txl_error *error) {
     txl_status status = words_fold(encoder, &text, &length, error);
     if (status)
         return status;
-    const struct place *place = &own->gathered.start;
-    const struct extent extent = encode_extent(place, &encoder->at.here);
-    status = own->cut ? encode_found(encoder, text, length, -1, place, extent, error)
-                      : encode_spelling(encoder, text, length, place, extent, error);
+    const struct span span = encode_between(&own->gathered.start, &encoder->at.here);
+    status = own->cut ? encode_found(encoder, text, length, -1, &span, error)
+                      : encode_spelling(encoder, text, length, &span, error);
     gathered_clear(&own->gathered);
     own->cut = false;
     return status;
@@ -113,9 +105,8 @@ static txl_status take_token(void *context, const char *text, size_t length, siz
     struct gathered_place behind = own->token;
     gathered_move(&own->gathered, &behind, end);
     txl_status status = words_fold(encoder, &text, &length, error);
-    const struct extent extent = encode_extent(&own->token.place, &behind.place);
-    return status ? status
-                  : encode_spelling(encoder, text, length, &own->token.place, extent, error);
+    const struct span span = encode_between(&own->token.place, &behind.place);
+    return status ? status : encode_spelling(encoder, text, length, &span, error);
 }
 
 static txl_status end_raw_line(txl_encoder *encoder, txl_error *error) {
@@ -167,8 +158,8 @@ static txl_status words_space(txl_encoder *encoder, uint32_t code, txl_error *er
     return add_to_raw_line(encoder, utf8, unicode_encode(code, utf8), true, error);
 }
 
-/* Passes on the rest of a line, without its boundary. */
-static txl_status end_line_text(txl_encoder *encoder, txl_error *error) {
+/* Passes on the rest of a line. */
+static txl_status end_line(txl_encoder *encoder, txl_error *error) {
     struct words *own = encoder->own;
     txl_status status = begin_line(encoder, error);
     own->in_line = false;
@@ -177,21 +168,15 @@ static txl_status end_line_text(txl_encoder *encoder, txl_error *error) {
     return own->moses ? end_raw_line(encoder, error) : end_word(encoder, error);
 }
 
-static txl_status end_line(txl_encoder *encoder, txl_error *error) {
-    txl_status status = end_line_text(encoder, error);
-    if (!status)
-        status = encode_boundary(encoder, encoder->at.bytes, error);
-    return status ? status : encode_line_end(encoder, error);
-}
-
 /* A prompt's last line stays open: the text goes on from there. */
 static txl_status words_finish(txl_encoder *encoder, txl_error *error) {
     const struct position *at = &encoder->at;
     bool empty = !at->line_begun && at->here.line == 1;
-    return encoder->how.prompt && !empty ? end_line_text(encoder, error) : TXL_OK;
+    return encoder->how.prompt && !empty ? end_line(encoder, error) : TXL_OK;
 }
 
-const struct kind_encoder words_encoder = {.open = open_encoder,
+const struct kind_encoder words_encoder = {.own_size = sizeof(struct words),
+                                           .open = open_encoder,
                                            .close = close_encoder,
                                            .start = start_text,
                                            .letters = words_letters,
@@ -210,9 +195,7 @@ struct joiner {
 };
 
 static txl_status open_decoder(txl_decoder *decoder, bool raw, txl_error *error) {
-    struct joiner *own = decoder->own = calloc(1, sizeof *own);
-    if (!own)
-        return txl_fail_memory(error, "the decoder", sizeof *own);
+    struct joiner *own = decoder->own;
     txl_status status = raw ? moses_new(&own->moses, error) : TXL_OK;
     if (!status && raw)
         status = moses_detokenizer_new(own->moses, &own->detokenizer, error);
@@ -221,11 +204,8 @@ static txl_status open_decoder(txl_decoder *decoder, bool raw, txl_error *error)
 
 static void close_decoder(txl_decoder *decoder) {
     struct joiner *own = decoder->own;
-    if (!own)
-        return;
     moses_detokenizer_free(own->detokenizer);
     moses_free(own->moses);
-    free(own);
 }
 
 static void start_line(struct joiner *own) {
@@ -289,7 +269,8 @@ static txl_status words_shown(txl_decoder *decoder, char tail, txl_error *error)
     return own->detokenizer ? moses_detokenizer_continue(own->detokenizer, tail, error) : TXL_OK;
 }
 
-const struct kind_decoder words_decoder = {.open = open_decoder,
+const struct kind_decoder words_decoder = {.own_size = sizeof(struct joiner),
+                                           .open = open_decoder,
                                            .close = close_decoder,
                                            .start = start_decoding,
                                            .symbol = words_push,

@@ -3,12 +3,10 @@
 #include "decode.h"
 #include "encode.h"
 #include "kinds.h"
-#include "lib/base/error.h"
 #include "lib/base/white_space.h"
 #include "unicode.h"
 #include "xlnet_text.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- Text to symbols ---------------------------------------------------------------------- */
@@ -46,7 +44,7 @@ static txl_status xlnet_letters(txl_encoder *encoder, const char *utf8, size_t l
 /* A line end is white space like any other, unless each line is a text of its own. */
 static txl_status end_line(txl_encoder *encoder, txl_error *error) {
     const struct position *at = &encoder->at;
-    const struct span span = encode_span(at, at->bytes, at->bytes);
+    const struct span span = encode_span(&at->here, at->bytes, at->bytes);
     txl_status status = at->bytes > 0 ? xlnet_stream_add(encoder->own, '\n', &span, error) : TXL_OK;
     if (status || !encoder->how.lines)
         return status;
@@ -77,15 +75,10 @@ struct joiner {
 };
 
 static txl_status open_decoder(txl_decoder *decoder, bool raw, txl_error *error) {
-    struct joiner *own = decoder->own = calloc(1, sizeof *own);
-    if (!own)
-        return txl_fail_memory(error, "the decoder", sizeof *own);
+    struct joiner *own = decoder->own;
+    (void)error;
     own->prose = raw;
     return TXL_OK;
-}
-
-static void close_decoder(txl_decoder *decoder) {
-    free(decoder->own);
 }
 
 static void start_decoding(txl_decoder *decoder) {
@@ -147,8 +140,8 @@ static txl_status xlnet_shown(txl_decoder *decoder, char tail, txl_error *error)
     return TXL_OK;
 }
 
-const struct kind_decoder xlnet_decoder = {.open = open_decoder,
-                                           .close = close_decoder,
+const struct kind_decoder xlnet_decoder = {.own_size = sizeof(struct joiner),
+                                           .open = open_decoder,
                                            .start = start_decoding,
                                            .symbol = xlnet_push,
                                            .shown = xlnet_shown};
