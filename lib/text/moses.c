@@ -355,14 +355,11 @@ static struct word next_word(const struct buffer *text, size_t *at) {
     return (struct word){text->data + start, end - start};
 }
 
-static const struct moses_abbreviation *find_abbreviation(struct word word) {
-    for (size_t i = 0; i < sizeof moses_abbreviations / sizeof *moses_abbreviations; i++) {
-        const struct moses_abbreviation *abbreviation = &moses_abbreviations[i];
-        if (strlen(abbreviation->word) == word.length &&
-            memcmp(abbreviation->word, word.text, word.length) == 0)
-            return abbreviation;
-    }
-    return NULL;
+static bool is_listed(struct word word, const char *const *list) {
+    for (; *list; list++)
+        if (strlen(*list) == word.length && memcmp(*list, word.text, word.length) == 0)
+            return true;
+    return false;
 }
 
 /* Whether the full stop behind `prefix` is part of the word: in "U.S.", "Dr.", "No. 5", and where
@@ -374,10 +371,9 @@ static bool keeps_full_stop(const struct line *line, struct word prefix, struct 
     if (next.length &&
         moses_matches(line->moses, STARTS_LOWER, next.text, next.length, 0, line->match))
         return true;
-    const struct moses_abbreviation *abbreviation = find_abbreviation(prefix);
-    if (!abbreviation)
-        return false;
-    return !abbreviation->numeric || (next.length && next.text[0] >= '0' && next.text[0] <= '9');
+    bool number = next.length && next.text[0] >= '0' && next.text[0] <= '9';
+    return is_listed(prefix, moses_abbreviations) ||
+           (number && is_listed(prefix, moses_numeric_abbreviations));
 }
 
 /* Separates full stops from words; leaves one blank between words, and none at the ends. */

@@ -9,7 +9,7 @@
 #ifndef TXL_MOSES_TABLES_H
 #define TXL_MOSES_TABLES_H
 
-#include <stdbool.h>
+#include <stddef.h>
 
 /* Characters that have the property Alphabetic, Number, Currency_Symbol or Lowercase today and are
  * not in the lists.  Those of the last eight lines came to Unicode, or to the property, after
@@ -54,32 +54,20 @@
     "\\x09-\\x0D\\x1C-\\x20\\x85\\xA0\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}"      \
     "\\x{205F}\\x{3000}"
 
-/* Words that keep their full stop; `numeric`: only before a number. */
-static const struct moses_abbreviation {
-    const char *word;
-    bool numeric;
-} moses_abbreviations[] = {
-    {"A", false},    {"B", false},    {"C", false},      {"D", false},    {"E", false},
-    {"F", false},    {"G", false},    {"H", false},      {"I", false},    {"J", false},
-    {"K", false},    {"L", false},    {"M", false},      {"N", false},    {"O", false},
-    {"P", false},    {"Q", false},    {"R", false},      {"S", false},    {"T", false},
-    {"U", false},    {"V", false},    {"W", false},      {"X", false},    {"Y", false},
-    {"Z", false},    {"Adj", false},  {"Adm", false},    {"Adv", false},  {"Asst", false},
-    {"Bart", false}, {"Bldg", false}, {"Brig", false},   {"Bros", false}, {"Capt", false},
-    {"Cmdr", false}, {"Col", false},  {"Comdr", false},  {"Con", false},  {"Corp", false},
-    {"Cpl", false},  {"DR", false},   {"Dr", false},     {"Drs", false},  {"Ens", false},
-    {"Gen", false},  {"Gov", false},  {"Hon", false},    {"Hr", false},   {"Hosp", false},
-    {"Insp", false}, {"Lt", false},   {"MM", false},     {"MR", false},   {"MRS", false},
-    {"MS", false},   {"Maj", false},  {"Messrs", false}, {"Mlle", false}, {"Mme", false},
-    {"Mr", false},   {"Mrs", false},  {"Ms", false},     {"Msgr", false}, {"Op", false},
-    {"Ord", false},  {"Pfc", false},  {"Ph", false},     {"Prof", false}, {"Pvt", false},
-    {"Rep", false},  {"Reps", false}, {"Res", false},    {"Rev", false},  {"Rt", false},
-    {"Sen", false},  {"Sens", false}, {"Sfc", false},    {"Sgt", false},  {"Sr", false},
-    {"St", false},   {"Supt", false}, {"Surg", false},   {"v", false},    {"vs", false},
-    {"i.e", false},  {"rev", false},  {"e.g", false},    {"Rs", false},   {"No", true},
-    {"Nos", false},  {"Art", true},   {"Nr", false},     {"pp", true},    {"Jan", false},
-    {"Feb", false},  {"Mar", false},  {"Apr", false},    {"Jun", false},  {"Jul", false},
-    {"Aug", false},  {"Sep", false},  {"Oct", false},    {"Nov", false},  {"Dec", false},
-};
+/* Words that keep their full stop. */
+static const char *const moses_abbreviations[] = {
+    "A",    "B",    "C",      "D",    "E",     "F",    "G",    "H",    "I",    "J",    "K",
+    "L",    "M",    "N",      "O",    "P",     "Q",    "R",    "S",    "T",    "U",    "V",
+    "W",    "X",    "Y",      "Z",    "Adj",   "Adm",  "Adv",  "Asst", "Bart", "Bldg", "Brig",
+    "Bros", "Capt", "Cmdr",   "Col",  "Comdr", "Con",  "Corp", "Cpl",  "DR",   "Dr",   "Drs",
+    "Ens",  "Gen",  "Gov",    "Hon",  "Hr",    "Hosp", "Insp", "Lt",   "MM",   "MR",   "MRS",
+    "MS",   "Maj",  "Messrs", "Mlle", "Mme",   "Mr",   "Mrs",  "Ms",   "Msgr", "Op",   "Ord",
+    "Pfc",  "Ph",   "Prof",   "Pvt",  "Rep",   "Reps", "Res",  "Rev",  "Rt",   "Sen",  "Sens",
+    "Sfc",  "Sgt",  "Sr",     "St",   "Supt",  "Surg", "v",    "vs",   "i.e",  "rev",  "e.g",
+    "Rs",   "Nos",  "Nr",     "Jan",  "Feb",   "Mar",  "Apr",  "Jun",  "Jul",  "Aug",  "Sep",
+    "Oct",  "Nov",  "Dec",    NULL};
+
+/* Words that keep it before a number only. */
+static const char *const moses_numeric_abbreviations[] = {"No", "Art", "pp", NULL};
 
 #endif
