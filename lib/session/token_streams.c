@@ -7,6 +7,7 @@
 #include "session.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* How likely a literal is at first, after a token and after a literal, of FLAG_TOTAL. */
 enum { LITERAL_AFTER_TOKEN = FLAG_TOTAL / 256, LITERAL_AFTER_LITERAL = FLAG_TOTAL / 2 };
@@ -93,7 +94,7 @@ struct run {
     struct range_decoder decoder;
     struct flag literal[2]; /* whether a literal comes, after a token and after a literal */
     bool after_literal;
-    struct token_place place;
+    bool loose;     /* as token_bytes.h has it, where the text stands */
     size_t done;    /* bytes of text */
     size_t element; /* the next of the text that is compressed */
     int32_t fed;    /* the token to feed next */
@@ -165,7 +166,7 @@ static void start_run(const struct stream_coder *coder, struct run *run, struct 
     run->stream = stream;
     run->literal[false].share = LITERAL_AFTER_TOKEN;
     run->literal[true].share = LITERAL_AFTER_LITERAL;
-    run->place = token_place_start();
+    run->loose = true;
     run->fed = txl_model_first_context(coder->model);
     txl_session_reset(run->session);
     if (decodes)
@@ -198,7 +199,7 @@ static bool add_text(struct run *run, bool decodes, const char *bytes, size_t n)
     if (n > stream->size - run->done)
         return false;
     for (size_t i = 0; i < n; i++)
-        token_place_move(&run->place, (unsigned char)bytes[i]);
+        run->loose = loose_behind(run->loose, (unsigned char)bytes[i]);
     if (decodes)
         memcpy(stream->text + run->done, bytes, n);
     run->done += n;
@@ -238,7 +239,7 @@ static txl_status code_to_token(struct stream_coder *coder, struct run *run, boo
         if (status || !*good)
             return status;
         size_t n = 0;
-        const char *bytes = token_bytes_at(&coder->table, run->place, id, &n);
+        const char *bytes = token_bytes_at(&coder->table, run->loose, id, &n);
         *good = add_text(run, decodes, bytes, n);
         run->fed = id;
         run->again =

@@ -6,7 +6,7 @@
 static void add_literals(struct lossless *lossless, size_t end) {
     while (lossless->at < end) {
         const unsigned char byte = (unsigned char)lossless->text[lossless->at++];
-        token_place_move(&lossless->place, byte);
+        lossless->loose = loose_behind(lossless->loose, byte);
         lossless->elements[lossless->n++] = literal_of(byte);
     }
 }
@@ -14,14 +14,14 @@ static void add_literals(struct lossless *lossless, size_t end) {
 /* Takes a token that ends at `end` or before, if its bytes come next. */
 static bool take_token(struct lossless *lossless, const txl_symbol *symbol, size_t end) {
     size_t n;
-    const char *bytes = token_bytes_at(lossless->table, lossless->place, symbol->id, &n),
+    const char *bytes = token_bytes_at(lossless->table, lossless->loose, symbol->id, &n),
                *text = lossless->text + lossless->at;
     const size_t room = end - lossless->at;
     if (!bytes || n > room || (n < room && lossless->at < symbol->offset) ||
         memcmp(bytes, text, n) != 0)
         return false;
     for (size_t i = 0; i < n; i++)
-        token_place_move(&lossless->place, (unsigned char)text[i]);
+        lossless->loose = loose_behind(lossless->loose, (unsigned char)text[i]);
     lossless->at += n;
     lossless->elements[lossless->n++] = symbol->id;
     return true;
@@ -61,7 +61,7 @@ txl_status lossless_parse(struct lossless *lossless, const char *text, size_t si
     lossless->text = text;
     lossless->size = size;
     lossless->at = lossless->n = 0;
-    lossless->place = token_place_start();
+    lossless->loose = true;
     lossless->elements = elements;
     txl_status status = txl_encoder_feed(lossless->encoder, text, size, error);
     if (!status)

@@ -15,7 +15,7 @@ struct lossless {
     txl_encoder *encoder;
     const char *text;
     size_t size, at; /* what is at `text`, and how much of it the elements so far write */
-    struct token_place place;
+    bool loose;      /* as token_bytes.h has it, at `at` */
     int32_t *elements;
     size_t n;
 };

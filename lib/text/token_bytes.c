@@ -88,12 +88,12 @@ void token_bytes_close(struct token_bytes *table) {
     *table = (struct token_bytes){0};
 }
 
-const char *token_bytes_at(const struct token_bytes *table, struct token_place place, int32_t id,
+const char *token_bytes_at(const struct token_bytes *table, bool loose, int32_t id,
                            size_t *length) {
     if (table->use[id] == TOKEN_UNUSED)
         return NULL;
     const uint32_t start = id > 0 ? table->end[id - 1] : 0;
-    const uint32_t without = place.loose && table->use[id] == TOKEN_JOINED;
+    const uint32_t without = loose && table->use[id] == TOKEN_JOINED;
     *length = table->end[id] - start - without;
     return table->text + start + without;
 }

@@ -27,24 +27,15 @@ txl_status token_bytes_open(struct token_bytes *table, const struct vocabulary *
                             txl_error *error);
 void token_bytes_close(struct token_bytes *table);
 
-/* Where a text stands: whether nothing is there that a joining blank could join a token to. That
- * is so at the start, after a line feed and after other white space that is no blank. A blank
- * changes nothing. */
-struct token_place {
-    bool loose;
-};
-
-static inline struct token_place token_place_start(void) {
-    return (struct token_place){true};
+/* A place in a text is loose if nothing is there that a joining blank could join a token to.  That
+ * is so at the start, after a line feed and after other white space that is no blank.  A blank
+ * changes nothing.  Returns whether the next place is, behind `byte`. */
+static inline bool loose_behind(bool loose, unsigned char byte) {
+    return (byte >= '\t' && byte <= '\r') || (loose && byte == ' ');
 }
 
-static inline void token_place_move(struct token_place *place, unsigned char byte) {
-    place->loose = (byte >= '\t' && byte <= '\r') || (place->loose && byte == ' ');
-}
-
-/* What token `id` writes here, without the joining blank where nothing is to be joined; NULL for an
- * unused one. Never empty. */
-const char *token_bytes_at(const struct token_bytes *table, struct token_place place, int32_t id,
-                           size_t *length);
+/* What token `id` writes there, without the joining blank where nothing is to be joined; NULL for
+ * an unused one.  Never empty. */
+const char *token_bytes_at(const struct token_bytes *table, bool loose, int32_t id, size_t *length);
 
 #endif
