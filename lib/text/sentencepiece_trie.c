@@ -39,8 +39,11 @@ struct trie_node {
     uint32_t begin, end, depth;
 };
 
-static const char *spelling(const struct trie_maker *maker, uint32_t i, size_t *length) {
-    return spelling_at(&maker->section->spellings, maker->order[i], length);
+/* What piece order[i] of the node goes on with: its next byte plus 1, or 0 if it ends there. */
+static unsigned next_key(const struct trie_maker *maker, const struct trie_node *node, uint32_t i) {
+    size_t length;
+    const char *text = spelling_at(&maker->section->spellings, maker->order[i], &length);
+    return length > node->depth ? 1u + (unsigned char)text[node->depth] : 0;
 }
 
 static void take_unit(struct trie_maker *maker, uint32_t unit) {
@@ -154,36 +157,27 @@ static txl_status end_piece(struct trie_maker *maker, const struct trie_node *no
         p->trie[node->unit].score.value = maker->scores[id];
     else if (p->types[id] == PIECE_USER_DEFINED)
         p->trie[node->unit].score.bits = TRIE_USER_DEFINED;
-    size_t length;
-    if (node->begin + 1 == node->end ||
-        (spelling(maker, node->begin + 1, &length), length) > node->depth)
+    if (node->begin + 1 == node->end || next_key(maker, node, node->begin + 1) > 0)
         return TXL_OK;
     return txl_fail(error, TXL_FORMAT,
                     "%s: vocabulary: pieces %" PRId32 " and %" PRId32 " are spelled the same",
                     maker->section->file, id, maker->order[node->begin + 1]);
 }
 
-/* Sorts the node's pieces by their next byte; key is 0 for pieces that end here, else the byte plus
- * 1.  Afterwards the pieces of a key are order[begins[key], begins[key + 1]). */
+/* Sorts the node's pieces by their next_key.  Afterwards the pieces of a key are
+ * order[begins[key], begins[key + 1]). */
 static void sort_pieces(struct trie_maker *maker, const struct trie_node *node,
                         uint32_t begins[258]) {
     memset(begins, 0, 258 * sizeof *begins);
-    for (uint32_t i = node->begin; i < node->end; i++) {
-        size_t length;
-        const char *text = spelling(maker, i, &length);
-        begins[1 + (length > node->depth ? 1u + (unsigned char)text[node->depth] : 0)]++;
-    }
+    for (uint32_t i = node->begin; i < node->end; i++)
+        begins[1 + next_key(maker, node, i)]++;
     begins[0] = node->begin;
     for (unsigned key = 1; key < 258; key++)
         begins[key] += begins[key - 1];
     uint32_t next[257];
     memcpy(next, begins, sizeof next);
-    for (uint32_t i = node->begin; i < node->end; i++) {
-        size_t length;
-        const char *text = spelling(maker, i, &length);
-        unsigned key = length > node->depth ? 1u + (unsigned char)text[node->depth] : 0;
-        maker->spare[next[key]++] = maker->order[i];
-    }
+    for (uint32_t i = node->begin; i < node->end; i++)
+        maker->spare[next[next_key(maker, node, i)]++] = maker->order[i];
     memcpy(maker->order + node->begin, maker->spare + node->begin,
            (node->end - node->begin) * sizeof *maker->order);
 }
@@ -191,12 +185,12 @@ static void sort_pieces(struct trie_maker *maker, const struct trie_node *node,
 static txl_status open_node(struct trie_maker *maker, struct trie_node node, txl_error *error) {
     unsigned char labels[256];
     uint32_t begins[258];
-    size_t n = 0, length;
-    const char *text = spelling(maker, node.begin, &length);
+    size_t n = 0;
     if (node.begin + 1 == node.end) {
-        if (length == node.depth)
+        const unsigned key = next_key(maker, &node, node.begin);
+        if (key == 0)
             return end_piece(maker, &node, error);
-        labels[0] = (unsigned char)text[node.depth];
+        labels[0] = (unsigned char)(key - 1);
         begins[0] = node.begin;
         begins[1] = node.end;
         return make_children(maker, &node, labels, begins, 1, error);
