@@ -106,9 +106,9 @@ static txl_status open_tail(struct sentencepiece *p, const struct pieces_section
     size_t size = section->n_tail;
     if (size < 12)
         return txl_fail(error, TXL_FORMAT, "%s: vocabulary: no scores behind the pieces", file);
-    p->flags = load_u32(bytes);
-    p->n_surface = load_u32(bytes + 4);
-    tail->n_charsmap = load_u32(bytes + 8);
+    p->flags = read_u32(bytes);
+    p->n_surface = read_u32(bytes + 4);
+    tail->n_charsmap = read_u32(bytes + 8);
     uint64_t needed = 12 + 5 * (uint64_t)p->n + p->n_surface + tail->n_charsmap;
     if (needed != size)
         return txl_fail(error, TXL_FORMAT,
@@ -130,7 +130,7 @@ static txl_status open_tail(struct sentencepiece *p, const struct pieces_section
 static txl_status open_pieces(struct sentencepiece *p, const struct pieces_section *section,
                               const struct tail *tail, float *scores, txl_error *error) {
     for (int32_t id = 0; id < p->n; id++) {
-        uint32_t bits = load_u32(tail->scores + 4 * (size_t)id);
+        uint32_t bits = read_u32(tail->scores + 4 * (size_t)id);
         memcpy(&scores[id], &bits, sizeof bits);
     }
     txl_status status = TXL_OK;

@@ -157,7 +157,7 @@ static txl_status check_rules(struct sentencepiece *p, const char *file, txl_err
 
 txl_status sentencepiece_open_rules(struct sentencepiece *p, const unsigned char *map, size_t size,
                                     const char *file, txl_error *error) {
-    size_t n_trie = size < 4 ? 0 : load_u32(map);
+    size_t n_trie = size < 4 ? 0 : read_u32(map);
     if (n_trie == 0 || n_trie % 4 != 0 || n_trie >= size - 4)
         return txl_fail(error, TXL_FORMAT,
                         "%s: vocabulary: a normaliser of %zu bytes with a trie of %zu", file, size,
@@ -173,7 +173,7 @@ txl_status sentencepiece_open_rules(struct sentencepiece *p, const unsigned char
     if (!p->rules)
         return txl_fail_memory(error, "the normaliser", n_trie);
     for (uint32_t i = 0; i < p->n_rules; i++)
-        p->rules[i] = load_u32(map + 4 + 4 * (size_t)i);
+        p->rules[i] = read_u32(map + 4 + 4 * (size_t)i);
     return check_rules(p, file, error);
 }
 

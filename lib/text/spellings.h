@@ -2,10 +2,9 @@
 #ifndef TXL_SPELLINGS_H
 #define TXL_SPELLINGS_H
 
-#include <endian.h>
+#include "lib/base/little_endian.h"
+
 #include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 
 struct spellings {
     const unsigned char *ends; /* [n] of uint32: where each ends in `text` */
@@ -13,16 +12,10 @@ struct spellings {
     int32_t n;
 };
 
-static inline uint32_t load_u32(const unsigned char *bytes) {
-    uint32_t value;
-    memcpy(&value, bytes, sizeof value);
-    return le32toh(value);
-}
-
 /* Where the spelling of `id`, -1 <= id < n, ends in the text; -1 ends where the first one begins.
  */
 static inline uint32_t spelling_end(const struct spellings *spellings, int32_t id) {
-    return id < 0 ? 0 : load_u32(spellings->ends + (size_t)id * 4);
+    return id < 0 ? 0 : read_u32(spellings->ends + (size_t)id * 4);
 }
 
 /* The spelling of `id`, 0 <= id < n, not NUL-terminated. */

@@ -8,6 +8,7 @@
 #include "lib/base/limits.h"
 #include "lib/base/pages.h"
 
+#include <endian.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -142,7 +143,7 @@ txl_status vocabulary_open(struct vocabulary *vocabulary, const void *section, s
     if (size < 4)
         return txl_fail(error, TXL_FORMAT, "%s: vocabulary: %zu bytes, expected 4 or more", file,
                         size);
-    uint32_t n = load_u32(section);
+    uint32_t n = read_u32(section);
     if (n_token < 1 || n != (uint32_t)n_token)
         return txl_fail(error, TXL_FORMAT,
                         "%s: vocabulary: %" PRIu32 " symbols, expected the network's %" PRId32,
@@ -250,12 +251,10 @@ static bool is_character(const struct vocabulary_entry *symbol) {
            u8_mbsnlen(text, symbol->length) == 1;
 }
 
-static bool is_special(const struct vocabulary_entry *symbol) {
-    return symbol->length > 2 && symbol->text[0] == '<' && symbol->text[symbol->length - 1] == '>';
-}
-
 static bool is_special_or_character(const struct vocabulary_entry *symbol) {
-    return is_special(symbol) || is_character(symbol);
+    bool special =
+        symbol->length > 2 && symbol->text[0] == '<' && symbol->text[symbol->length - 1] == '>';
+    return special || is_character(symbol);
 }
 
 static size_t count_symbols(const struct vocabulary_entry *symbols, size_t n,
