@@ -35,17 +35,31 @@ void arena_close(struct arena *arena) {
     *arena = (struct arena){0};
 }
 
-void arena_share(struct shared_arena *shared, const struct arena *arena) {
-    shared->arena = *arena;
+uint64_t arena_plan(arena_layout *lay_out, const void *plan) {
+    struct arena sizes = {0};
+    lay_out(plan, &sizes);
+    return sizes.used;
+}
+
+void *arena_new(arena_layout *lay_out, const void *plan, const char *purpose, txl_error *error) {
+    struct arena arena;
+    if (arena_open(&arena, arena_plan(lay_out, plan), purpose, error))
+        return NULL;
+    struct shared_arena *shared = lay_out(plan, &arena);
+    shared->arena = arena;
     atomic_init(&shared->users, 1);
+    return shared;
 }
 
-void arena_join(struct shared_arena *shared) {
+void *arena_join(void *object) {
+    struct shared_arena *shared = object;
     atomic_fetch_add(&shared->users, 1);
+    return object;
 }
 
-void arena_leave(struct shared_arena *shared) {
-    if (atomic_fetch_sub(&shared->users, 1) > 1)
+void arena_leave(void *object) {
+    struct shared_arena *shared = object;
+    if (!shared || atomic_fetch_sub(&shared->users, 1) > 1)
         return;
     struct arena arena = shared->arena;
     arena_close(&arena);

@@ -23,16 +23,24 @@ void *arena_take(struct arena *arena, uint64_t n, size_t size);
 txl_status arena_open(struct arena *arena, uint64_t size, const char *purpose, txl_error *error);
 void arena_close(struct arena *arena);
 
-/* An arena with several users.  It holds all of the object that this struct is a member of. */
+/* Takes the memory of an object, and returns the object; NULL from an arena that only adds up. */
+typedef void *arena_layout(const void *plan, struct arena *arena);
+
+/* Bytes that the object takes. */
+uint64_t arena_plan(arena_layout *lay_out, const void *plan);
+
+/* What an object with several users begins with: an arena that holds all of the object. */
 struct shared_arena {
     struct arena arena;
     atomic_int users;
 };
 
-/* Moves `arena` into the object that was laid out in it, and counts the first user. */
-void arena_share(struct shared_arena *shared, const struct arena *arena);
-void arena_join(struct shared_arena *shared);
-/* Leaves the object; the last user frees it. */
-void arena_leave(struct shared_arena *shared);
+/* Makes such an object, with one user.  NULL: out of memory, of which the message names `purpose`.
+ */
+void *arena_new(arena_layout *lay_out, const void *plan, const char *purpose, txl_error *error);
+/* Returns the object, which has one more user. */
+void *arena_join(void *object);
+/* Leaves the object, which may be NULL; the last user frees it. */
+void arena_leave(void *object);
 
 #endif

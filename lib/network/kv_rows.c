@@ -21,19 +21,22 @@ size_t rows_element_size(txl_memory_type memory_type) {
     return weights_type_size(rows_type(memory_type));
 }
 
-size_t rows_width(enum weights_type type, size_t n) {
-    return type == WEIGHTS_BF16 ? (n + 1) / 2 * 2 : n;
+struct rows rows_transposed(enum weights_type type, size_t n_layer, size_t n_head, size_t d_head,
+                            size_t n_row) {
+    return (struct rows){.type = type,
+                         .transposed = true,
+                         .n_layer = n_layer,
+                         .n_block = in_blocks(n_row) / ROW_BLOCK,
+                         .n_head = n_head,
+                         .width = type == WEIGHTS_BF16 ? (d_head + 1) / 2 * 2 : d_head};
 }
 
 size_t rows_plan(txl_memory_type memory_type, int n_layer, int n_head, int d_head, size_t reach,
                  struct rows *keys, struct rows *values) {
     size_t capacity = in_blocks(reach + ROW_BLOCK - 1);
-    *keys = *values = (struct rows){.type = rows_type(memory_type),
-                                    .n_layer = (size_t)n_layer,
-                                    .n_block = capacity / ROW_BLOCK,
-                                    .n_head = (size_t)n_head};
-    keys->transposed = true;
-    keys->width = rows_width(keys->type, (size_t)d_head);
+    *keys = *values = rows_transposed(rows_type(memory_type), (size_t)n_layer, (size_t)n_head,
+                                      (size_t)d_head, capacity);
+    values->transposed = false;
     values->width = ((size_t)d_head + 15) / 16 * 16;
     return capacity;
 }

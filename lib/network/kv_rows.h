@@ -31,11 +31,13 @@ struct rows {
 enum weights_type rows_type(txl_memory_type memory_type);
 /* Bytes of an element. */
 size_t rows_element_size(txl_memory_type memory_type);
-/* The width of rows of n elements. */
-size_t rows_width(enum weights_type type, size_t n);
 
-/* Plans the keys and values of a ring in which a pass sees at most `reach` rows; rows_lay_out takes
- * their data.  Keys are transposed, so that the scores of a block are one product.  The width of
+/* Plans n_row rows of keys or positions, whose data rows_lay_out takes.  They are transposed, so
+ * that the scores of a block are one product. */
+struct rows rows_transposed(enum weights_type type, size_t n_layer, size_t n_head, size_t d_head,
+                            size_t n_row);
+
+/* Plans the keys and values of a ring in which a pass sees at most `reach` rows.  The width of
  * values is a multiple of 16.  Returns the ring's number of rows, in whole blocks: enough for
  * `reach` rows that begin anywhere in a block. */
 size_t rows_plan(txl_memory_type memory_type, int n_layer, int n_head, int d_head, size_t reach,

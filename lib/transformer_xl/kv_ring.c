@@ -23,7 +23,8 @@ size_t ring_row(const struct kv_ring *ring, uint64_t position) {
 
 /* ---- Rows --------------------------------------------------------------------------------- */
 
-static struct kv_store *lay_out_store(const struct kv_ring *ring, struct arena *arena) {
+static void *lay_out_store(const void *plan, struct arena *arena) {
+    const struct kv_ring *ring = plan;
     struct kv_store unused, *taken = arena_take(arena, 1, sizeof *taken);
     struct kv_store *store = taken ? taken : &unused;
     *store = (struct kv_store){.keys = ring->keys, .values = ring->values};
@@ -33,25 +34,11 @@ static struct kv_store *lay_out_store(const struct kv_ring *ring, struct arena *
 }
 
 uint64_t ring_bytes(const struct kv_ring *plan) {
-    struct arena sizes = {0};
-    lay_out_store(plan, &sizes);
-    return sizes.used;
+    return arena_plan(lay_out_store, plan);
 }
 
-static txl_status new_store(const struct kv_ring *ring, struct kv_store **store, txl_error *error) {
-    struct arena arena;
-    txl_status status = arena_open(&arena, ring_bytes(ring), "keys and values", error);
-    if (status)
-        return status;
-    struct kv_store *s = lay_out_store(ring, &arena);
-    arena_share(&s->memory, &arena);
-    *store = s;
-    return TXL_OK;
-}
-
-static void leave_store(struct kv_store *store) {
-    if (store)
-        arena_leave(&store->memory);
+static struct kv_store *new_store(const struct kv_ring *ring, txl_error *error) {
+    return arena_new(lay_out_store, ring, "keys and values", error);
 }
 
 /* ---- The ring ----------------------------------------------------------------------------- */
@@ -67,33 +54,32 @@ void ring_lay_out(struct kv_ring *ring, struct arena *arena) {
 }
 
 txl_status ring_open(struct kv_ring *ring, txl_error *error) {
-    return new_store(ring, &ring->own, error);
+    ring->own = new_store(ring, error);
+    return ring->own ? TXL_OK : TXL_MEMORY;
 }
 
 void ring_close(struct kv_ring *ring) {
     ring_reset(ring);
-    leave_store(ring->own);
+    arena_leave(ring->own);
     ring->own = NULL;
 }
 
 void ring_reset(struct kv_ring *ring) {
     for (size_t i = 0; i < ring->n_shared; i++)
-        leave_store(ring->shared[i].store);
+        arena_leave(ring->shared[i].store);
     ring->n_shared = 0;
 }
 
 void ring_forget(struct kv_ring *ring, uint64_t first) {
     size_t past = 0;
     while (past < ring->n_shared && ring->shared[past].end <= first)
-        leave_store(ring->shared[past++].store);
+        arena_leave(ring->shared[past++].store);
     ring->n_shared -= past;
     memmove(ring->shared, ring->shared + past, ring->n_shared * sizeof *ring->shared);
 }
 
 struct ring_part ring_part(const struct kv_ring *ring, size_t i) {
-    if (i == ring->n_shared)
-        return (struct ring_part){ring->own, UINT64_MAX};
-    return (struct ring_part){ring->shared[i].store, ring->shared[i].end};
+    return i < ring->n_shared ? ring->shared[i] : (struct ring_part){ring->own, UINT64_MAX};
 }
 
 size_t ring_common(const struct kv_ring *a, const struct kv_ring *b) {
@@ -129,13 +115,12 @@ static void copy_last_block(const struct kv_ring *ring, struct kv_store *to,
 
 /* Turns the ring's own rows up to `end` into a shared part, which only this ring uses so far. */
 static txl_status share_own(struct kv_ring *ring, uint64_t end, uint64_t next, txl_error *error) {
-    struct kv_store *fresh;
     assert(ring->n_shared < most_shared(ring));
-    txl_status status = new_store(ring, &fresh, error);
-    if (status)
-        return status;
+    struct kv_store *fresh = new_store(ring, error);
+    if (!fresh)
+        return TXL_MEMORY;
     copy_last_block(ring, fresh, ring->own, next);
-    ring->shared[ring->n_shared++] = (struct shared_part){ring->own, end};
+    ring->shared[ring->n_shared++] = (struct ring_part){ring->own, end};
     ring->own = fresh;
     return TXL_OK;
 }
@@ -150,7 +135,7 @@ txl_status ring_share(struct kv_ring *to, struct kv_ring *from, uint64_t first, 
         return status;
     for (size_t i = 0; i < from->n_shared; i++) {
         to->shared[i] = from->shared[i];
-        arena_join(&to->shared[i].store->memory);
+        arena_join(to->shared[i].store);
     }
     to->n_shared = from->n_shared;
     copy_last_block(from, to->own, from->own, next);

@@ -18,8 +18,8 @@ struct kv_store {
 
 /* The positions from the end of the part before, or 0, to below `end`. */
 struct ring_part {
-    const struct kv_store *store;
-    uint64_t end;
+    struct kv_store *store;
+    uint64_t end; /* of a shared part a multiple of ROW_BLOCK */
 };
 
 struct kv_ring {
@@ -27,10 +27,7 @@ struct kv_ring {
     size_t origin;            /* the block of rows of position 0 */
     struct rows keys, values; /* the shape of each store's, without data */
     struct kv_store *own;
-    struct shared_part {
-        struct kv_store *store;
-        uint64_t end; /* a multiple of ROW_BLOCK */
-    } * shared;       /* [n_shared], `end` ascending */
+    struct ring_part *shared; /* [n_shared], `end` ascending */
     size_t n_shared;
 };
 

@@ -10,15 +10,6 @@ static size_t projected_width(const struct position_plan *plan) {
     return plan->n_head * plan->d_head;
 }
 
-static struct rows plan_rows(const struct position_plan *plan) {
-    return (struct rows){.type = plan->type,
-                         .transposed = true,
-                         .n_layer = plan->n_layer,
-                         .n_block = in_blocks(plan->distances) / ROW_BLOCK,
-                         .n_head = plan->n_head,
-                         .width = rows_width(plan->type, plan->d_head)};
-}
-
 /* Only a first memory of zeros is seen as a whole from the first token on.  The exact arithmetic
  * does without, because these scores have other roundings. */
 static bool has_few(const struct position_plan *plan) {
@@ -35,13 +26,14 @@ size_t positions_scratch(const struct position_plan *plan) {
     return product > queries ? product : queries;
 }
 
-static struct positions *lay_out(const struct position_plan *plan, struct arena *arena) {
+static void *lay_out(const void *planned, struct arena *arena) {
+    const struct position_plan *plan = planned;
     struct positions unused, *taken = arena_take(arena, 1, sizeof *taken);
     struct positions *p = taken ? taken : &unused;
     size_t d_model = plan->d_model, n_head = plan->n_head;
     *p = (struct positions){.plan = *plan, .distances = plan->distances};
     p->n_row = in_blocks(p->distances);
-    p->rows = plan_rows(plan);
+    p->rows = rows_transposed(plan->type, plan->n_layer, n_head, plan->d_head, p->n_row);
     rows_lay_out(&p->rows, arena);
     p->projected = arena_take(arena, POSITION_BLOCK * projected_width(plan), sizeof *p->projected);
     if (plan->kind == POSITIONS_SINUSOID)
@@ -56,31 +48,11 @@ static struct positions *lay_out(const struct position_plan *plan, struct arena 
 }
 
 uint64_t positions_bytes(const struct position_plan *plan) {
-    struct arena sizes = {0};
-    lay_out(plan, &sizes);
-    return sizes.used;
+    return arena_plan(lay_out, plan);
 }
 
-txl_status positions_new(const struct position_plan *plan, struct positions **positions,
-                         txl_error *error) {
-    struct arena arena;
-    txl_status status = arena_open(&arena, positions_bytes(plan), "the position rows", error);
-    if (status)
-        return status;
-    struct positions *p = lay_out(plan, &arena);
-    arena_share(&p->memory, &arena);
-    *positions = p;
-    return TXL_OK;
-}
-
-struct positions *positions_share(struct positions *p) {
-    arena_join(&p->memory);
-    return p;
-}
-
-void positions_free(struct positions *p) {
-    if (p)
-        arena_leave(&p->memory);
+struct positions *positions_new(const struct position_plan *plan, txl_error *error) {
+    return arena_new(lay_out, plan, "the position rows", error);
 }
 
 void position_sines(const float *inv_freq, size_t d_model, int clamp_len, size_t first, int step,

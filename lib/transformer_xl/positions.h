@@ -65,12 +65,8 @@ struct positions {
     float *first_scores;  /* [FIRST_TOKENS, n_head, distances] */
 };
 
-txl_status positions_new(const struct position_plan *plan, struct positions **positions,
-                         txl_error *error);
-/* Shares the rows with another session.  All of them must be known; see positions_need. */
-struct positions *positions_share(struct positions *positions);
-/* Frees the rows when the last user calls it. */
-void positions_free(struct positions *positions);
+/* As arena_new.  Another session may join when all rows are known; see positions_need. */
+struct positions *positions_new(const struct position_plan *plan, txl_error *error);
 /* Bytes that positions_new allocates. */
 uint64_t positions_bytes(const struct position_plan *plan);
 /* Floats of scratch that each thread needs, in addition to products of POSITION_BLOCK rows with

@@ -192,19 +192,18 @@ txl_status transformer_xl_timeline_open(struct timeline *t, const struct kernels
         status = layers_open(&t->layers, t->compute.pool, error);
     if (!status)
         status = ring_open(&timeline->ring, error);
-    if (!status && like)
-        timeline->positions = positions_share(xl_timeline(like)->positions);
-    else if (!status)
-        status = positions_new(&positions, &timeline->positions, error);
-    if (!status)
-        status = project_zeros(timeline, error);
+    if (status)
+        return status;
+    timeline->positions =
+        like ? arena_join(xl_timeline(like)->positions) : positions_new(&positions, error);
+    status = timeline->positions ? project_zeros(timeline, error) : TXL_MEMORY;
     if (!status)
         transformer_xl_reset(t);
     return status;
 }
 
 void transformer_xl_timeline_close(struct timeline *t) {
-    positions_free(xl_timeline(t)->positions);
+    arena_leave(xl_timeline(t)->positions);
     ring_close(&xl_timeline(t)->ring);
     layers_close(&t->layers);
     compute_close(&t->compute);

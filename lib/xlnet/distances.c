@@ -37,31 +37,23 @@ size_t distances_rows(const txl_settings *s) {
     return (size_t)(signed_in_blocks(reach_left(s) + 1) + signed_in_blocks(reach_right(s)));
 }
 
-static struct rows plan_rows(const struct xlnet *net, const txl_settings *s,
-                             enum weights_type type) {
-    return (struct rows){.type = type,
-                         .transposed = true,
-                         .n_layer = (size_t)net->n_layer,
-                         .n_block = distances_rows(s) / ROW_BLOCK,
-                         .n_head = (size_t)net->n_head,
-                         .width = rows_width(type, (size_t)net->d_head)};
-}
-
-/* Sizes of a session's distances. */
+/* What determines a session's distances. */
 struct plan {
     const struct xlnet *net;
     const txl_settings *settings;
-    enum weights_type type;
 };
 
-static struct distances *lay_out(const struct plan *plan, struct arena *arena) {
+static void *lay_out(const void *planned, struct arena *arena) {
+    const struct plan *plan = planned;
     const struct xlnet *net = plan->net;
     struct distances unused, *taken = arena_take(arena, 1, sizeof *taken);
     struct distances *p = taken ? taken : &unused;
     *p = (struct distances){
         .net = net, .left = reach_left(plan->settings), .right = reach_right(plan->settings)};
     p->zero = (size_t)signed_in_blocks(p->left + 1) - 1;
-    p->rows = plan_rows(net, plan->settings, plan->type);
+    p->rows =
+        rows_transposed(rows_type(plan->settings->memory_type), (size_t)net->n_layer,
+                        (size_t)net->n_head, (size_t)net->d_head, distances_rows(plan->settings));
     rows_lay_out(&p->rows, arena);
     p->sines =
         arena_take(arena, (uint64_t)n_distance(p) * (uint64_t)net->d_model, sizeof *p->sines);
@@ -69,36 +61,15 @@ static struct distances *lay_out(const struct plan *plan, struct arena *arena) {
     return taken;
 }
 
-uint64_t distances_bytes(const struct xlnet *net, const txl_settings *settings,
-                         enum weights_type type) {
-    const struct plan plan = {net, settings, type};
-    struct arena sizes = {0};
-    lay_out(&plan, &sizes);
-    return sizes.used;
+uint64_t distances_bytes(const struct xlnet *net, const txl_settings *settings) {
+    const struct plan plan = {net, settings};
+    return arena_plan(lay_out, &plan);
 }
 
-txl_status distances_new(const struct xlnet *net, const txl_settings *settings,
-                         enum weights_type type, struct distances **distances, txl_error *error) {
-    const struct plan plan = {net, settings, type};
-    struct arena arena;
-    txl_status status =
-        arena_open(&arena, distances_bytes(net, settings, type), "the position rows", error);
-    if (status)
-        return status;
-    struct distances *p = lay_out(&plan, &arena);
-    arena_share(&p->memory, &arena);
-    *distances = p;
-    return TXL_OK;
-}
-
-struct distances *distances_share(struct distances *p) {
-    arena_join(&p->memory);
-    return p;
-}
-
-void distances_free(struct distances *p) {
-    if (p)
-        arena_leave(&p->memory);
+struct distances *distances_new(const struct xlnet *net, const txl_settings *settings,
+                                txl_error *error) {
+    const struct plan plan = {net, settings};
+    return arena_new(lay_out, &plan, "the position rows", error);
 }
 
 /* ---- Filling in --------------------------------------------------------------------------- */

@@ -33,15 +33,11 @@ struct distances {
     float *projected; /* [n_head d_head], room for a block of rows */
 };
 
-txl_status distances_new(const struct xlnet *net, const txl_settings *settings,
-                         enum weights_type type, struct distances **distances, txl_error *error);
-/* Shares the rows with another session.  All of them must be known. */
-struct distances *distances_share(struct distances *distances);
-/* Frees the rows when the last user calls it. */
-void distances_free(struct distances *distances);
+/* As arena_new.  Another session may join when all rows are known. */
+struct distances *distances_new(const struct xlnet *net, const txl_settings *settings,
+                                txl_error *error);
 /* Bytes that distances_new allocates. */
-uint64_t distances_bytes(const struct xlnet *net, const txl_settings *settings,
-                         enum weights_type type);
+uint64_t distances_bytes(const struct xlnet *net, const txl_settings *settings);
 /* Number of rows, in whole blocks. */
 size_t distances_rows(const txl_settings *settings);
 

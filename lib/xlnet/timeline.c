@@ -5,35 +5,17 @@
 
 /* ---- Sizes -------------------------------------------------------------------------------- */
 
-/* Sizes that follow from the model and the settings. */
-struct plan {
-    size_t most_rows; /* of a pass: the content rows of a block and one before it, and the query
-                         rows */
-    size_t capacity;
-    struct rows keys, values;
-};
-
-static struct plan make_plan(const struct xlnet *net, const txl_settings *s) {
-    struct plan plan;
-    size_t tgt_len = (size_t)s->tgt_len, mem_len = (size_t)s->mem_len;
-    plan.most_rows = tgt_len + 2 * XLNET_QUERIES;
-    plan.capacity = rows_plan(s->memory_type, net->n_layer, net->n_head, net->d_head,
-                              mem_len + tgt_len, &plan.keys, &plan.values);
-    return plan;
-}
-
 /* Floats of scratch that an attention task needs: scores, position scores, two queries, results,
  * and one row's position scores for each key. */
-static size_t attention_scratch(const struct xlnet *net, const txl_settings *s,
-                                const struct plan *plan) {
-    size_t row = plan->capacity + distances_rows(s) + 2 * (size_t)net->d_head + plan->values.width;
-    return XLNET_BLOCK * row + plan->capacity;
+static size_t attention_scratch(const struct xlnet_timeline *timeline) {
+    size_t row = timeline->capacity + distances_rows(&timeline->base.settings) +
+                 2 * (size_t)timeline->net->d_head + timeline->values.width;
+    return XLNET_BLOCK * row + timeline->capacity;
 }
 
-static size_t all_scratch(const struct xlnet *net, const txl_settings *s,
-                          const struct layer_list *list, const struct plan *plan) {
-    size_t most = larger(attention_scratch(net, s, plan),
-                         adaptive_scratch(&net->network.ends, XLNET_QUERIES));
+static size_t all_scratch(const struct xlnet_timeline *timeline, const struct layer_list *list) {
+    size_t most = larger(attention_scratch(timeline),
+                         adaptive_scratch(&timeline->net->network.ends, XLNET_QUERIES));
     return larger(most, layers_scratch(list, XLNET_CHUNK, XLNET_CHUNK));
 }
 
@@ -60,8 +42,10 @@ static void take_rows(struct xlnet_timeline *timeline, struct arena *arena) {
     const struct xlnet *net = timeline->net;
     size_t width = xlnet_width(net), d_model = (size_t)net->d_model, d_inner = (size_t)net->d_inner;
     size_t tgt_len = (size_t)timeline->base.settings.tgt_len;
-    timeline->row = arena_take(arena, timeline->most_rows, sizeof *timeline->row);
-    timeline->hidden = arena_take(arena, timeline->most_rows * d_model, sizeof *timeline->hidden);
+    /* the content rows of a block and one before it, and the query rows */
+    size_t most_rows = tgt_len + 2 * XLNET_QUERIES;
+    timeline->row = arena_take(arena, most_rows, sizeof *timeline->row);
+    timeline->hidden = arena_take(arena, most_rows * d_model, sizeof *timeline->hidden);
     timeline->gap = arena_take(arena, tgt_len, sizeof *timeline->gap);
     timeline->pending = arena_take(arena, tgt_len, sizeof *timeline->pending);
     timeline->where = arena_take(arena, tgt_len, sizeof *timeline->where);
@@ -75,20 +59,18 @@ struct timeline *xlnet_lay_out(const struct network *network, const struct kerne
                                const txl_settings *settings, struct arena *arena) {
     const struct xlnet *net = (const struct xlnet *)network;
     const struct layer_list list = network_layers(network, &xlnet_parameters);
-    const struct plan plan = make_plan(net, settings);
     struct xlnet_timeline unused, *taken = arena_take(arena, 1, sizeof *taken);
     struct xlnet_timeline *timeline = taken ? taken : &unused;
     *timeline = (struct xlnet_timeline){.base = {.network = network,
                                                  .settings = *settings,
                                                  .chunk = XLNET_QUERIES,
                                                  .together = XLNET_TOGETHER},
-                                        .net = net,
-                                        .capacity = plan.capacity,
-                                        .keys = plan.keys,
-                                        .values = plan.values,
-                                        .most_rows = plan.most_rows};
+                                        .net = net};
+    timeline->capacity = rows_plan(settings->memory_type, net->n_layer, net->n_head, net->d_head,
+                                   (size_t)settings->mem_len + (size_t)settings->tgt_len,
+                                   &timeline->keys, &timeline->values);
     struct timeline *t = &timeline->base;
-    compute_lay_out(&t->compute, settings->threads, all_scratch(net, settings, &list, &plan),
+    compute_lay_out(&t->compute, settings->threads, all_scratch(timeline, &list),
                     all_packed(net, kernels), 4 * (size_t)net->n_layer + ENDS_ORDER, arena);
     layers_lay_out(&t->layers, &list, arena);
     adaptive_lay_out(&t->adaptive, &network->ends, XLNET_QUERIES, false, arena);
@@ -106,7 +88,7 @@ uint64_t xlnet_timeline_bytes(const struct network *network, const txl_settings 
     const struct xlnet *net = (const struct xlnet *)network;
     const struct layer_list list = network_layers(network, &xlnet_parameters);
     return pool_bytes(settings->threads) + layers_bytes(&list, settings->threads) +
-           distances_bytes(net, settings, rows_type(settings->memory_type));
+           distances_bytes(net, settings);
 }
 
 txl_status xlnet_timeline_open(struct timeline *t, const struct kernels *kernels,
@@ -115,16 +97,15 @@ txl_status xlnet_timeline_open(struct timeline *t, const struct kernels *kernels
     txl_status status = compute_open(&t->compute, kernels, t->settings.threads, error);
     if (!status)
         status = layers_open(&t->layers, t->compute.pool, error);
-    if (!status && like)
-        timeline->distances = distances_share(xlnet_timeline(like)->distances);
-    else if (!status)
-        status = distances_new(timeline->net, &t->settings, rows_type(t->settings.memory_type),
-                               &timeline->distances, error);
-    return status;
+    if (status)
+        return status;
+    timeline->distances = like ? arena_join(xlnet_timeline(like)->distances)
+                               : distances_new(timeline->net, &t->settings, error);
+    return timeline->distances ? TXL_OK : TXL_MEMORY;
 }
 
 void xlnet_timeline_close(struct timeline *t) {
-    distances_free(xlnet_timeline(t)->distances);
+    arena_leave(xlnet_timeline(t)->distances);
     layers_close(&t->layers);
     compute_close(&t->compute);
 }

@@ -53,9 +53,8 @@ struct xlnet_timeline {
     size_t n_pending;
 
     /* A pass: its rows, content rows first. */
-    size_t most_rows;
-    struct xlnet_row *row; /* [most_rows] */
-    float *hidden;         /* [most_rows, d_model] */
+    struct xlnet_row *row;
+    float *hidden; /* of each row: [d_model] */
 
     /* The part of the pass that is being computed. */
     float *sum;   /* [XLNET_CHUNK, d_model] */
