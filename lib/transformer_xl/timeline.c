@@ -1,5 +1,7 @@
-/* The memory of a session: its size, its first content, copies of it, and rows to save. */
+/* The memory of a session: its size, its first content, copies of it, and rows to save; and the row
+ * of the family, of which it is most. */
 #include "timeline.h"
+#include "family.h"
 #include "lib/base/error.h"
 
 #include <string.h>
@@ -95,8 +97,8 @@ static bool projects_zeros(const struct transformer_xl *net, const txl_settings 
     return net->network.zero_memory && net->pre_lnorm && s->mem_len > 0;
 }
 
-txl_status transformer_xl_check_session(const struct network *network, const txl_settings *s,
-                                        txl_error *error) {
+static txl_status check_session(const struct network *network, const txl_settings *s,
+                                txl_error *error) {
     const struct transformer_xl *net = (const struct transformer_xl *)network;
     if (!attention_is_relative(net->attn_type) && s->mem_len > 0)
         return txl_fail(error, TXL_ARGUMENT,
@@ -116,9 +118,8 @@ txl_status transformer_xl_check_session(const struct network *network, const txl
 
 /* ---- Memory ------------------------------------------------------------------------------- */
 
-struct timeline *transformer_xl_lay_out(const struct network *network,
-                                        const struct kernels *kernels, const txl_settings *settings,
-                                        struct arena *arena) {
+static struct timeline *lay_out(const struct network *network, const struct kernels *kernels,
+                                const txl_settings *settings, struct arena *arena) {
     const struct transformer_xl *net = (const struct transformer_xl *)network;
     const struct layer_list list = network_layers(network, &transformer_xl_parameters);
     const struct timeline_plan plan = make_plan(net, settings);
@@ -174,8 +175,30 @@ static txl_status project_zeros(struct transformer_xl_timeline *timeline, txl_er
     return TXL_OK;
 }
 
-uint64_t transformer_xl_timeline_bytes(const struct network *network,
-                                       const txl_settings *settings) {
+static void store_zero_memory(struct transformer_xl_timeline *timeline) {
+    const struct transformer_xl *net = timeline->net;
+    size_t n = (size_t)timeline->base.settings.mem_len, width = 3 * head_width(net);
+    if (!timeline->zero_rows && timeline->fresh)
+        return;
+    if (!timeline->zero_rows)
+        memset(timeline->qkv, 0, width * sizeof *timeline->qkv);
+    for (int layer = 0; layer < net->n_layer; layer++) {
+        const float *row =
+            timeline->zero_rows ? timeline->zero_rows + (size_t)layer * width : timeline->qkv;
+        struct stored_rows rows = {timeline, layer, n, 0, row, 0};
+        timeline_store(&rows);
+    }
+}
+
+static void reset(struct timeline *base) {
+    struct transformer_xl_timeline *timeline = xl_timeline(base);
+    ring_reset(&timeline->ring);
+    if (first_position(&timeline->base) > 0)
+        store_zero_memory(timeline);
+    timeline->base.next = timeline->base.segment_start = first_position(&timeline->base);
+}
+
+static uint64_t timeline_bytes(const struct network *network, const txl_settings *settings) {
     const struct transformer_xl *net = (const struct transformer_xl *)network;
     const struct layer_list list = network_layers(network, &transformer_xl_parameters);
     const struct timeline_plan plan = make_plan(net, settings);
@@ -183,8 +206,8 @@ uint64_t transformer_xl_timeline_bytes(const struct network *network,
            ring_bytes(&plan.ring) + positions_bytes(&plan.positions);
 }
 
-txl_status transformer_xl_timeline_open(struct timeline *t, const struct kernels *kernels,
-                                        struct timeline *like, txl_error *error) {
+static txl_status timeline_open(struct timeline *t, const struct kernels *kernels,
+                                struct timeline *like, txl_error *error) {
     struct transformer_xl_timeline *timeline = xl_timeline(t);
     const struct position_plan positions = plan_positions(timeline->net, &t->settings);
     txl_status status = compute_open(&t->compute, kernels, t->settings.threads, error);
@@ -198,11 +221,11 @@ txl_status transformer_xl_timeline_open(struct timeline *t, const struct kernels
         like ? arena_join(xl_timeline(like)->positions) : positions_new(&positions, error);
     status = timeline->positions ? project_zeros(timeline, error) : TXL_MEMORY;
     if (!status)
-        transformer_xl_reset(t);
+        reset(t);
     return status;
 }
 
-void transformer_xl_timeline_close(struct timeline *t) {
+static void timeline_close(struct timeline *t) {
     arena_leave(xl_timeline(t)->positions);
     ring_close(&xl_timeline(t)->ring);
     layers_close(&t->layers);
@@ -241,29 +264,6 @@ void timeline_store(struct stored_rows *rows) {
     pool_run(rows->timeline->base.compute.pool, rows->timeline->net->n_head, store_task, rows);
 }
 
-static void store_zero_memory(struct transformer_xl_timeline *timeline) {
-    const struct transformer_xl *net = timeline->net;
-    size_t n = (size_t)timeline->base.settings.mem_len, width = 3 * head_width(net);
-    if (!timeline->zero_rows && timeline->fresh)
-        return;
-    if (!timeline->zero_rows)
-        memset(timeline->qkv, 0, width * sizeof *timeline->qkv);
-    for (int layer = 0; layer < net->n_layer; layer++) {
-        const float *row =
-            timeline->zero_rows ? timeline->zero_rows + (size_t)layer * width : timeline->qkv;
-        struct stored_rows rows = {timeline, layer, n, 0, row, 0};
-        timeline_store(&rows);
-    }
-}
-
-void transformer_xl_reset(struct timeline *base) {
-    struct transformer_xl_timeline *timeline = xl_timeline(base);
-    ring_reset(&timeline->ring);
-    if (first_position(&timeline->base) > 0)
-        store_zero_memory(timeline);
-    timeline->base.next = timeline->base.segment_start = first_position(&timeline->base);
-}
-
 /* Computes the position rows of all distances. */
 static txl_status complete_positions(struct transformer_xl_timeline *timeline, txl_error *error) {
     struct positions *p = timeline->positions;
@@ -280,13 +280,21 @@ static txl_status complete_positions(struct transformer_xl_timeline *timeline, t
     return TXL_OK;
 }
 
-/* The first position that a later token, or a saved memory, may still see. */
-static uint64_t first_row(const struct timeline *t) {
-    return transformer_xl_first_row(t->network, &t->settings, t->next, t->segment_start);
+static uint64_t first_row_of(const struct network *network, const txl_settings *settings,
+                             uint64_t next, uint64_t segment_start) {
+    if (!network->has_memory)
+        return next;
+    bool ended = is_same_length(settings) || next - segment_start == (uint64_t)settings->tgt_len;
+    return memory_begin(settings, ended ? next : segment_start);
 }
 
-txl_status transformer_xl_copy(struct timeline *to_timeline, struct timeline *from_timeline,
-                               txl_error *error) {
+/* The first position that a later token, or a saved memory, may still see. */
+static uint64_t first_row(const struct timeline *t) {
+    return first_row_of(t->network, &t->settings, t->next, t->segment_start);
+}
+
+static txl_status copy(struct timeline *to_timeline, struct timeline *from_timeline,
+                       txl_error *error) {
     struct transformer_xl_timeline *to = xl_timeline(to_timeline);
     struct transformer_xl_timeline *from = xl_timeline(from_timeline);
     txl_status status = complete_positions(from, error);
@@ -310,26 +318,44 @@ void timeline_forget(struct transformer_xl_timeline *timeline) {
 
 /* ---- Saving the ring ---------------------------------------------------------------------- */
 
-uint64_t transformer_xl_first_row(const struct network *network, const txl_settings *settings,
-                                  uint64_t next, uint64_t segment_start) {
-    if (!network->has_memory)
-        return next;
-    bool ended = is_same_length(settings) || next - segment_start == (uint64_t)settings->tgt_len;
-    return memory_begin(settings, ended ? next : segment_start);
-}
-
-void transformer_xl_export_row(const struct timeline *base, int layer, uint64_t position,
-                               float *row) {
+static void export_row(const struct timeline *base, int layer, uint64_t position, float *row) {
     const struct transformer_xl_timeline *timeline = (const struct transformer_xl_timeline *)base;
     const struct kv_store *store = ring_find(&timeline->ring, position);
     rows_export(&store->keys, &store->values, (size_t)layer, ring_row(&timeline->ring, position),
                 (size_t)timeline->net->d_head, row);
 }
 
-void transformer_xl_import_row(struct timeline *base, int layer, uint64_t position,
-                               const float *row) {
+static void import_row(struct timeline *base, int layer, uint64_t position, const float *row) {
     struct transformer_xl_timeline *timeline = xl_timeline(base);
     const struct kv_store *own = timeline->ring.own;
     rows_import(&own->keys, &own->values, timeline->base.compute.kernels, (size_t)layer,
                 ring_row(&timeline->ring, position), (size_t)timeline->net->d_head, row);
 }
+
+/* ---- The row in the table of families ----------------------------------------------------- */
+
+const struct family transformer_xl_family = {
+    .number = TXL_FAMILY_TRANSFORMER_XL,
+    .name = "transformer-xl",
+    .settings_size = sizeof(struct transformer_xl_settings),
+    .settings = &transformer_xl_setting_table,
+    .check = transformer_xl_check,
+    .parameters = &transformer_xl_parameters,
+    .open = transformer_xl_open,
+    .close = transformer_xl_close,
+    .costs = transformer_xl_costs,
+    .check_session = check_session,
+    .lay_out = lay_out,
+    .timeline_bytes = timeline_bytes,
+    .timeline_open = timeline_open,
+    .timeline_close = timeline_close,
+    .reset = reset,
+    .room = transformer_xl_room,
+    .advance = transformer_xl_advance,
+    .advances_alone = transformer_xl_advances_alone,
+    .advance_each = transformer_xl_advance_each,
+    .copy = copy,
+    .first_row = first_row_of,
+    .export_row = export_row,
+    .import_row = import_row,
+};

@@ -87,24 +87,7 @@ void timeline_store_head(const struct stored_rows *rows, size_t head);
 /* Gives up the rows of copies' common past that no later token sees. */
 void timeline_forget(struct transformer_xl_timeline *timeline);
 
-/* As in struct family. */
-txl_status transformer_xl_check_session(const struct network *network, const txl_settings *settings,
-                                        txl_error *error);
-struct timeline *transformer_xl_lay_out(const struct network *network,
-                                        const struct kernels *kernels, const txl_settings *settings,
-                                        struct arena *arena);
-txl_status transformer_xl_timeline_open(struct timeline *base, const struct kernels *kernels,
-                                        struct timeline *like, txl_error *error);
-uint64_t transformer_xl_timeline_bytes(const struct network *network, const txl_settings *settings);
-void transformer_xl_timeline_close(struct timeline *timeline);
-void transformer_xl_reset(struct timeline *timeline);
-txl_status transformer_xl_copy(struct timeline *to, struct timeline *from, txl_error *error);
-uint64_t transformer_xl_first_row(const struct network *network, const txl_settings *settings,
-                                  uint64_t next, uint64_t segment_start);
-void transformer_xl_export_row(const struct timeline *base, int layer, uint64_t position,
-                               float *row);
-void transformer_xl_import_row(struct timeline *base, int layer, uint64_t position,
-                               const float *row);
+/* As in struct family: forward.c. */
 size_t transformer_xl_room(const struct timeline *timeline);
 txl_status transformer_xl_advance(struct timeline *timeline, const int32_t *ids, size_t n,
                                   bool every, const float **hidden, txl_error *error);

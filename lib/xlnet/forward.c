@@ -214,7 +214,7 @@ static txl_status finish_gaps(struct xlnet_timeline *timeline, txl_error *error)
     return status;
 }
 
-txl_status xlnet_gaps(struct timeline *t, const int32_t *ids, size_t n, txl_error *error) {
+static txl_status feed_gaps(struct timeline *t, const int32_t *ids, size_t n, txl_error *error) {
     struct xlnet_timeline *timeline = xlnet_timeline(t);
     size_t known = 0;
     txl_status status = finish_gaps(timeline, error);
@@ -251,8 +251,8 @@ static txl_status no_gap(size_t gap, txl_error *error) {
     return txl_fail(error, TXL_ARGUMENT, "position %zu of the segment is no open gap", gap);
 }
 
-txl_status xlnet_ask(struct timeline *t, const size_t *gaps, size_t n, const float **hidden,
-                     txl_error *error) {
+static txl_status ask_gaps(struct timeline *t, const size_t *gaps, size_t n, const float **hidden,
+                           txl_error *error) {
     struct xlnet_timeline *timeline = xlnet_timeline(t);
     for (size_t i = 0; i < n; i++)
         if (find_gap(timeline, gaps[i]) == timeline->n_gap)
@@ -262,7 +262,7 @@ txl_status xlnet_ask(struct timeline *t, const size_t *gaps, size_t n, const flo
 
 /* Pending tokens get their keys first: in one pass, tokens of different ranks would see each
  * other. */
-txl_status xlnet_fill(struct timeline *t, size_t gap, int32_t id, txl_error *error) {
+static txl_status fill_gap(struct timeline *t, size_t gap, int32_t id, txl_error *error) {
     struct xlnet_timeline *timeline = xlnet_timeline(t);
     size_t i = find_gap(timeline, gap);
     if (i == timeline->n_gap)
@@ -330,8 +330,8 @@ txl_status xlnet_advance_each(struct timeline *const *each, const int32_t *ids, 
     return status;
 }
 
-txl_status xlnet_block(struct timeline *t, const int32_t *ids, size_t n, const float **hidden,
-                       txl_error *error) {
+static txl_status feed_block(struct timeline *t, const int32_t *ids, size_t n, const float **hidden,
+                             txl_error *error) {
     struct xlnet_timeline *timeline = xlnet_timeline(t);
     txl_status status = finish_gaps(timeline, error);
     if (status)
@@ -346,8 +346,8 @@ txl_status xlnet_block(struct timeline *t, const int32_t *ids, size_t n, const f
     return status;
 }
 
-txl_status xlnet_block_then_left(struct timeline *t, const int32_t *ids, size_t known, size_t n,
-                                 const float **hidden, txl_error *error) {
+static txl_status feed_block_then_left(struct timeline *t, const int32_t *ids, size_t known,
+                                       size_t n, const float **hidden, txl_error *error) {
     struct xlnet_timeline *timeline = xlnet_timeline(t);
     size_t content = known + n - 1;
     xlnet_reset(t);
@@ -361,3 +361,11 @@ txl_status xlnet_block_then_left(struct timeline *t, const int32_t *ids, size_t 
     t->next = t->segment_start = content;
     return status;
 }
+
+const struct both_sides xlnet_both_sides = {
+    .block = feed_block,
+    .block_then_left = feed_block_then_left,
+    .gaps = feed_gaps,
+    .ask = ask_gaps,
+    .fill = fill_gap,
+};

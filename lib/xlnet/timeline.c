@@ -1,5 +1,7 @@
-/* The memory of a session: its size, copies of it, and rows to save. */
+/* The memory of a session: its size, copies of it, and rows to save; and the row of the family, of
+ * which it is most. */
 #include "timeline.h"
+#include "family.h"
 #include "lib/base/error.h"
 #include "lib/base/sizes.h"
 
@@ -25,8 +27,8 @@ static size_t all_packed(const struct xlnet *net, const struct kernels *kernels)
     return compute_packed(kernels, XLNET_CHUNK, k);
 }
 
-txl_status xlnet_check_session(const struct network *network, const txl_settings *s,
-                               txl_error *error) {
+static txl_status check_session(const struct network *network, const txl_settings *s,
+                                txl_error *error) {
     (void)network;
     if (s->arithmetic == TXL_ARITHMETIC_EXACT)
         return txl_fail(error, TXL_UNSUPPORTED, "the exact arithmetic does not cover XLNet");
@@ -55,8 +57,8 @@ static void take_rows(struct xlnet_timeline *timeline, struct arena *arena) {
     timeline->inner = arena_take(arena, XLNET_CHUNK * d_inner, sizeof *timeline->inner);
 }
 
-struct timeline *xlnet_lay_out(const struct network *network, const struct kernels *kernels,
-                               const txl_settings *settings, struct arena *arena) {
+static struct timeline *lay_out(const struct network *network, const struct kernels *kernels,
+                                const txl_settings *settings, struct arena *arena) {
     const struct xlnet *net = (const struct xlnet *)network;
     const struct layer_list list = network_layers(network, &xlnet_parameters);
     struct xlnet_timeline unused, *taken = arena_take(arena, 1, sizeof *taken);
@@ -84,15 +86,15 @@ struct timeline *xlnet_lay_out(const struct network *network, const struct kerne
     return &taken->base;
 }
 
-uint64_t xlnet_timeline_bytes(const struct network *network, const txl_settings *settings) {
+static uint64_t timeline_bytes(const struct network *network, const txl_settings *settings) {
     const struct xlnet *net = (const struct xlnet *)network;
     const struct layer_list list = network_layers(network, &xlnet_parameters);
     return pool_bytes(settings->threads) + layers_bytes(&list, settings->threads) +
            distances_bytes(net, settings);
 }
 
-txl_status xlnet_timeline_open(struct timeline *t, const struct kernels *kernels,
-                               struct timeline *like, txl_error *error) {
+static txl_status timeline_open(struct timeline *t, const struct kernels *kernels,
+                                struct timeline *like, txl_error *error) {
     struct xlnet_timeline *timeline = xlnet_timeline(t);
     txl_status status = compute_open(&t->compute, kernels, t->settings.threads, error);
     if (!status)
@@ -104,7 +106,7 @@ txl_status xlnet_timeline_open(struct timeline *t, const struct kernels *kernels
     return timeline->distances ? TXL_OK : TXL_MEMORY;
 }
 
-void xlnet_timeline_close(struct timeline *t) {
+static void timeline_close(struct timeline *t) {
     arena_leave(xlnet_timeline(t)->distances);
     layers_close(&t->layers);
     compute_close(&t->compute);
@@ -134,8 +136,8 @@ static txl_status complete_distances(struct xlnet_timeline *timeline, txl_error 
     return TXL_OK;
 }
 
-txl_status xlnet_copy(struct timeline *to_timeline, struct timeline *from_timeline,
-                      txl_error *error) {
+static txl_status copy(struct timeline *to_timeline, struct timeline *from_timeline,
+                       txl_error *error) {
     struct xlnet_timeline *to = xlnet_timeline(to_timeline), *from = xlnet_timeline(from_timeline);
     txl_status status = complete_distances(from, error);
     if (status)
@@ -150,21 +152,49 @@ txl_status xlnet_copy(struct timeline *to_timeline, struct timeline *from_timeli
     return TXL_OK;
 }
 
-uint64_t xlnet_first_row(const struct network *network, const txl_settings *settings, uint64_t next,
-                         uint64_t segment_start) {
+static uint64_t first_row(const struct network *network, const txl_settings *settings,
+                          uint64_t next, uint64_t segment_start) {
     (void)network;
     bool full = next - segment_start == (uint64_t)settings->tgt_len;
     return memory_begin(settings, full ? next : segment_start);
 }
 
-void xlnet_export_row(const struct timeline *base, int layer, uint64_t position, float *row) {
+static void export_row(const struct timeline *base, int layer, uint64_t position, float *row) {
     const struct xlnet_timeline *timeline = (const struct xlnet_timeline *)base;
     rows_export(&timeline->keys, &timeline->values, (size_t)layer, position % timeline->capacity,
                 (size_t)timeline->net->d_head, row);
 }
 
-void xlnet_import_row(struct timeline *base, int layer, uint64_t position, const float *row) {
+static void import_row(struct timeline *base, int layer, uint64_t position, const float *row) {
     struct xlnet_timeline *timeline = xlnet_timeline(base);
     rows_import(&timeline->keys, &timeline->values, timeline->base.compute.kernels, (size_t)layer,
                 position % timeline->capacity, (size_t)timeline->net->d_head, row);
 }
+
+/* ---- The row in the table of families ----------------------------------------------------- */
+
+const struct family xlnet_family = {
+    .number = TXL_FAMILY_XLNET,
+    .name = "xlnet",
+    .settings_size = sizeof(struct xlnet_settings),
+    .settings = &xlnet_setting_table,
+    .check = xlnet_check,
+    .parameters = &xlnet_parameters,
+    .open = xlnet_open,
+    .close = xlnet_close,
+    .costs = xlnet_costs,
+    .check_session = check_session,
+    .lay_out = lay_out,
+    .timeline_bytes = timeline_bytes,
+    .timeline_open = timeline_open,
+    .timeline_close = timeline_close,
+    .reset = xlnet_reset,
+    .room = xlnet_room,
+    .advance = xlnet_advance,
+    .advance_each = xlnet_advance_each,
+    .copy = copy,
+    .first_row = first_row,
+    .export_row = export_row,
+    .import_row = import_row,
+    .both_sides = &xlnet_both_sides,
+};

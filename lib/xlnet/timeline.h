@@ -72,33 +72,13 @@ static inline uint64_t xlnet_first_visible(const struct timeline *t) {
     return memory_begin(&t->settings, t->segment_start);
 }
 
-/* As in struct family. */
-txl_status xlnet_check_session(const struct network *network, const txl_settings *settings,
-                               txl_error *error);
-struct timeline *xlnet_lay_out(const struct network *network, const struct kernels *kernels,
-                               const txl_settings *settings, struct arena *arena);
-txl_status xlnet_timeline_open(struct timeline *base, const struct kernels *kernels,
-                               struct timeline *like, txl_error *error);
-uint64_t xlnet_timeline_bytes(const struct network *network, const txl_settings *settings);
-void xlnet_timeline_close(struct timeline *timeline);
-void xlnet_reset(struct timeline *timeline);
-txl_status xlnet_copy(struct timeline *to, struct timeline *from, txl_error *error);
-uint64_t xlnet_first_row(const struct network *network, const txl_settings *settings, uint64_t next,
-                         uint64_t segment_start);
-void xlnet_export_row(const struct timeline *base, int layer, uint64_t position, float *row);
-void xlnet_import_row(struct timeline *base, int layer, uint64_t position, const float *row);
+/* As in struct family: forward.c, and xlnet_reset. */
+extern const struct both_sides xlnet_both_sides;
 size_t xlnet_room(const struct timeline *timeline);
 txl_status xlnet_advance(struct timeline *timeline, const int32_t *ids, size_t n, bool every,
                          const float **hidden, txl_error *error);
 txl_status xlnet_advance_each(struct timeline *const *each, const int32_t *ids, size_t n,
                               const float **hidden, txl_error *error);
-txl_status xlnet_block(struct timeline *timeline, const int32_t *ids, size_t n,
-                       const float **hidden, txl_error *error);
-txl_status xlnet_block_then_left(struct timeline *timeline, const int32_t *ids, size_t known,
-                                 size_t n, const float **hidden, txl_error *error);
-txl_status xlnet_gaps(struct timeline *timeline, const int32_t *ids, size_t n, txl_error *error);
-txl_status xlnet_ask(struct timeline *timeline, const size_t *gaps, size_t n, const float **hidden,
-                     txl_error *error);
-txl_status xlnet_fill(struct timeline *timeline, size_t gap, int32_t id, txl_error *error);
+void xlnet_reset(struct timeline *timeline);
 
 #endif
