@@ -32,10 +32,8 @@ struct txl_compressor {
     int32_t *elements; /* [most] */
     struct stream streams[MAX_STREAMS];
     struct buffer out;
-    uint64_t reported; /* bytes of text that `progress` knows of */
-    /* Of the frame, those that the model is compressing: */
-    struct stream listed[MAX_STREAMS];
-    uint32_t number[MAX_STREAMS];
+    uint64_t reported;                  /* bytes of text that `progress` knows of */
+    struct stream *listed[MAX_STREAMS]; /* those that the model is compressing */
     size_t n_listed;
 };
 
@@ -81,7 +79,7 @@ static bool tell_progress(void *context, size_t bytes) {
     txl_compressor *c = context;
     uint64_t stored = c->done.stored;
     for (size_t i = 0, size; i < c->n_listed; i++) {
-        stored_bytes(&c->listed[i], &size);
+        stored_bytes(c->listed[i], &size);
         stored += size;
     }
     c->reported += bytes;
@@ -189,10 +187,8 @@ static txl_status cut_frame(txl_compressor *c, txl_error *error) {
         if (!status)
             status = stream_compress_plain(&c->coder, stream, error);
         stream->raw = stream->plain.length < stream->size / REPETITIVE;
-        if (stream->raw)
-            continue;
-        c->number[c->n_listed] = i;
-        c->listed[c->n_listed++] = *stream;
+        if (!stream->raw)
+            c->listed[c->n_listed++] = stream;
     }
     return status;
 }
@@ -238,8 +234,6 @@ static txl_status compress_frame(txl_compressor *c, txl_error *error) {
     txl_status status = cut_frame(c, error);
     if (!status)
         status = streams_code(&c->coder, c->listed, c->n_listed, false, error);
-    for (size_t i = 0; i < c->n_listed; i++) /* the codes are ours, after a failure too */
-        c->streams[c->number[i]] = c->listed[i];
     c->n_listed = 0;
     if (!status)
         status = write_frame(c, error);

@@ -140,29 +140,22 @@ static txl_status open_coder(txl_decompressor *d, const struct frame *frame, txl
 
 static txl_status decode_streams(txl_decompressor *d, const struct frame *frame,
                                  const unsigned char *in, txl_error *error) {
-    struct stream listed[MAX_STREAMS];
-    uint32_t number[MAX_STREAMS];
+    struct stream *listed[MAX_STREAMS];
     size_t n = 0;
     for (uint32_t i = 0; i < frame->n; in += frame->stream[i++].size) {
         const size_t begin = frame_stream_start(frame, i), end = frame_stream_start(frame, i + 1);
-        const struct stream stream = {
+        struct stream *stream = &d->streams[i];
+        *stream = (struct stream){
             .text = d->out + begin, .size = end - begin, .in = in, .n_in = frame->stream[i].size};
-        d->streams[i] = stream;
-        if (stream.n_in == stream.size) {
-            memcpy(stream.text, in, stream.size);
-            continue;
-        }
-        number[n] = i;
-        listed[n++] = stream;
+        if (stream->n_in == stream->size)
+            memcpy(stream->text, in, stream->size);
+        else
+            listed[n++] = stream;
     }
     if (n == 0)
         return TXL_OK;
     txl_status status = open_coder(d, frame, error);
-    if (!status)
-        status = streams_code(&d->coder, listed, n, true, error);
-    for (size_t i = 0; i < n && !status; i++)
-        d->streams[number[i]].damaged = listed[i].damaged;
-    return status;
+    return status ? status : streams_code(&d->coder, listed, n, true, error);
 }
 
 static txl_status write_text(txl_decompressor *d, const unsigned char *text, size_t n,
@@ -243,14 +236,18 @@ static txl_status check_offset(txl_decompressor *d, const struct frame *frame, t
     return TXL_OK;
 }
 
+static bool begins_with(const void *bytes, size_t size, const char *magic) {
+    return size >= MAGIC_SIZE && memcmp(bytes, magic, MAGIC_SIZE) == 0;
+}
+
 /* Whether the file goes on at this byte with a frame or a trailer. */
 static bool begins_part(const unsigned char *bytes, size_t size) {
     struct frame frame;
     struct trailer trailer;
     size_t used = 0;
-    if (size >= MAGIC_SIZE && memcmp(bytes, FRAME_MAGIC, MAGIC_SIZE) == 0)
+    if (begins_with(bytes, size, FRAME_MAGIC))
         return !frame_read(bytes, size, &frame, &used, NULL) && used > 0;
-    return size >= TRAILER_SIZE && memcmp(bytes, TRAILER_MAGIC, MAGIC_SIZE) == 0 &&
+    return size >= TRAILER_SIZE && begins_with(bytes, size, TRAILER_MAGIC) &&
            !trailer_read(bytes, &trailer, NULL);
 }
 
@@ -316,17 +313,13 @@ static txl_status take_trailer(txl_decompressor *d, txl_error *error) {
 
 /* ---- The file ----------------------------------------------------------------------------- */
 
-static bool is_magic(const struct buffer *in, const char *magic) {
-    return in->length >= MAGIC_SIZE && memcmp(in->data, magic, MAGIC_SIZE) == 0;
-}
-
 /* After damage: drops what comes before the next frame or trailer.  False: more is needed. */
 static bool find_next_magic(txl_decompressor *d) {
     size_t skip = 0;
     while (d->searches && d->in.length - skip >= MAGIC_SIZE) {
         const char *at = d->in.data + skip;
-        d->searches =
-            memcmp(at, FRAME_MAGIC, MAGIC_SIZE) != 0 && memcmp(at, TRAILER_MAGIC, MAGIC_SIZE) != 0;
+        d->searches = !begins_with(at, MAGIC_SIZE, FRAME_MAGIC) &&
+                      !begins_with(at, MAGIC_SIZE, TRAILER_MAGIC);
         skip += d->searches;
     }
     buffer_drop(&d->in, skip);
@@ -341,10 +334,10 @@ static txl_status take_part(txl_decompressor *d, bool *more, txl_error *error) {
     if (*more)
         return TXL_OK;
     txl_status status = TXL_OK;
-    if (is_magic(&d->in, TRAILER_MAGIC)) {
+    if (begins_with(d->in.data, d->in.length, TRAILER_MAGIC)) {
         *more = d->in.length < TRAILER_SIZE;
         status = *more ? TXL_OK : take_trailer(d, error);
-    } else if (is_magic(&d->in, FRAME_MAGIC)) {
+    } else if (begins_with(d->in.data, d->in.length, FRAME_MAGIC)) {
         struct frame frame;
         size_t header;
         status = frame_read((unsigned char *)d->in.data, d->in.length, &frame, &header, &why);
@@ -385,7 +378,7 @@ static txl_status take_cut_part(txl_decompressor *d, txl_error *error) {
     static const txl_error cut = {.message = "cut"};
     struct frame frame;
     size_t header = 0;
-    if (!is_magic(&d->in, FRAME_MAGIC) ||
+    if (!begins_with(d->in.data, d->in.length, FRAME_MAGIC) ||
         frame_read((unsigned char *)d->in.data, d->in.length, &frame, &header, NULL) || header == 0)
         return report_damage(d, TXL_FORMAT, &cut, error);
     const size_t missing = header + frame_streams_size(&frame) - d->in.length;

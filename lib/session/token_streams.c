@@ -309,13 +309,13 @@ static txl_status tell_progress(struct stream_coder *coder, const struct run *ru
                : TXL_OK;
 }
 
-static txl_status code_group(struct stream_coder *coder, struct stream *streams, size_t n,
+static txl_status code_group(struct stream_coder *coder, struct stream *const *streams, size_t n,
                              bool decodes, txl_error *error) {
     struct run runs[MAX_STREAMS] = {{0}};
     size_t n_fed = 0, reported = 0;
     for (size_t i = 0; i < n; i++) {
         runs[i] = (struct run){.session = coder->sessions[i], .literals = &coder->literals[i]};
-        start_run(coder, &runs[i], &streams[i], decodes);
+        start_run(coder, &runs[i], streams[i], decodes);
     }
     for (;;) {
         txl_status status = feed_runs(coder, runs, n, &n_fed, error);
@@ -331,8 +331,8 @@ static txl_status code_group(struct stream_coder *coder, struct stream *streams,
     }
 }
 
-txl_status streams_code(struct stream_coder *coder, struct stream *streams, size_t n, bool decodes,
-                        txl_error *error) {
+txl_status streams_code(struct stream_coder *coder, struct stream *const *streams, size_t n,
+                        bool decodes, txl_error *error) {
     txl_status status = TXL_OK;
     for (size_t done = 0; done < n && !status; done += coder->n_session) {
         const size_t left = n - done, count = left < coder->n_session ? left : coder->n_session;

@@ -57,7 +57,7 @@ txl_status stream_compress_plain(struct stream_coder *coder, struct stream *stre
                                  txl_error *error);
 
 /* Compresses streams[n], or decompresses them. */
-txl_status streams_code(struct stream_coder *coder, struct stream *streams, size_t n, bool decodes,
-                        txl_error *error);
+txl_status streams_code(struct stream_coder *coder, struct stream *const *streams, size_t n,
+                        bool decodes, txl_error *error);
 
 #endif
