@@ -29,10 +29,8 @@ struct maker {
     const struct family *family;
     void *settings; /* the family's */
     struct weights *weights;
-    enum weights_type type; /* of the matrices */
-    float *mean;            /* the mean of each tensor's elements */
-    uint64_t seed;
-    bool initial; /* weights to be trained */
+    float *mean; /* the mean of each tensor's elements */
+    const struct random_model *how;
 };
 
 /* ---- The tensors -------------------------------------------------------------------------- */
@@ -47,7 +45,7 @@ static txl_status read_settings(struct maker *maker, const json_t *object, txl_e
     if (!status)
         status =
             family_read_settings(maker->family, object, name, TXL_ARGUMENT, maker->settings, error);
-    ((struct model_settings *)maker->settings)->type = (int)maker->type;
+    ((struct model_settings *)maker->settings)->type = (int)maker->how->type;
     return status;
 }
 
@@ -77,7 +75,7 @@ static txl_status list_tensors(struct maker *maker, txl_error *error) {
     struct parameter_walk walk = parameter_walk(maker->family->parameters, maker->settings);
     struct parameter_tensor t;
     while (parameter_next(&walk, &t)) {
-        enum weights_type type = choose_type(&t, maker->type);
+        enum weights_type type = choose_type(&t, maker->how->type);
         struct weights_tensor *tensor = &w->tensor[w->n_tensor];
         *tensor = (struct weights_tensor){.name = strdup(t.name),
                                           .type = type,
@@ -223,15 +221,15 @@ static void fill_scales(const struct weights_tensor *tensor) {
         scale[i] = SCALE;
 }
 
-static txl_status fill_tensors(const struct maker *maker, int threads, txl_error *error) {
+static txl_status fill_tensors(const struct maker *maker, txl_error *error) {
     const struct weights *w = maker->weights;
-    struct pool *pool = pool_new(threads);
+    struct pool *pool = pool_new(maker->how->threads);
     if (!pool)
         return txl_fail(error, TXL_MEMORY, "threads cannot be started");
-    uint64_t counter = mix(maker->seed);
+    uint64_t counter = mix(maker->how->seed);
     for (size_t i = 0; i < w->n_tensor; i++) {
         const struct weights_tensor *t = &w->tensor[i];
-        struct filling filling = {t, counter, maker->mean[i], maker->initial};
+        struct filling filling = {t, counter, maker->mean[i], maker->how->vocabulary != NULL};
         pool_run(pool, (int)((t->n_element + FILL_ELEMENTS - 1) / FILL_ELEMENTS), fill_task,
                  &filling);
         counter += t->n_element;
@@ -247,10 +245,10 @@ static txl_status fill_tensors(const struct maker *maker, int threads, txl_error
 
 /* ---- The whole ---------------------------------------------------------------------------- */
 
-/* As random_weights, whose vocabulary may be NULL. */
-static txl_status build_weights(struct maker *maker, const json_t *object, const void *vocabulary,
-                                size_t vocabulary_size, int threads, txl_error *error) {
+static txl_status build_weights(struct maker *maker, const json_t *object, txl_error *error) {
     struct weights *w = maker->weights;
+    const void *vocabulary = maker->how->vocabulary;
+    size_t vocabulary_size = maker->how->vocabulary_size;
     txl_status status = read_settings(maker, object, error);
     if (status)
         return status;
@@ -269,37 +267,22 @@ static txl_status build_weights(struct maker *maker, const json_t *object, const
     if (!status)
         status = place_tensors(w, numbers ? numbers : vocabulary, vocabulary_size, error);
     free(numbers);
-    return status ? status : fill_tensors(maker, threads, error);
-}
-
-/* The parameters of random_weights and initial_weights. */
-static txl_status make_weights(struct maker *maker, const json_t *settings, const void *vocabulary,
-                               size_t vocabulary_size, int threads, struct weights **weights,
-                               txl_error *error) {
-    maker->weights = calloc(1, sizeof *maker->weights);
-    txl_status status =
-        maker->weights ? build_weights(maker, settings, vocabulary, vocabulary_size, threads, error)
-                       : txl_fail_memory(error, "weights", sizeof *maker->weights);
-    free(maker->settings);
-    free(maker->mean);
-    if (status) {
-        weights_close(maker->weights);
-        return status;
-    }
-    *weights = maker->weights;
-    return TXL_OK;
+    return status ? status : fill_tensors(maker, error);
 }
 
 txl_status random_weights(const struct family *family, const json_t *settings,
-                          enum weights_type type, uint64_t seed, int threads,
-                          struct weights **weights, txl_error *error) {
-    struct maker maker = {.family = family, .type = type, .seed = seed};
-    return make_weights(&maker, settings, NULL, 0, threads, weights, error);
-}
-
-txl_status initial_weights(const struct family *family, const json_t *settings,
-                           const void *vocabulary, size_t vocabulary_size, uint64_t seed,
-                           int threads, struct weights **weights, txl_error *error) {
-    struct maker maker = {.family = family, .type = WEIGHTS_F32, .seed = seed, .initial = true};
-    return make_weights(&maker, settings, vocabulary, vocabulary_size, threads, weights, error);
+                          const struct random_model *how, struct weights **weights,
+                          txl_error *error) {
+    struct maker maker = {.family = family, .how = how};
+    maker.weights = calloc(1, sizeof *maker.weights);
+    txl_status status = maker.weights ? build_weights(&maker, settings, error)
+                                      : txl_fail_memory(error, "weights", sizeof *maker.weights);
+    free(maker.settings);
+    free(maker.mean);
+    if (status) {
+        weights_close(maker.weights);
+        return status;
+    }
+    *weights = maker.weights;
+    return TXL_OK;
 }

@@ -5,17 +5,21 @@
 
 #include "family.h"
 
-/* Makes in memory what weights_open would read from a file with these settings (the keys of
- * weights-format.md; `type` replaces "type"): every tensor that follows from them, raw.  `threads`
- * threads fill them with random numbers that depend on `seed` alone.  The symbols are numbers. */
-txl_status random_weights(const struct family *family, const json_t *settings,
-                          enum weights_type type, uint64_t seed, int threads,
-                          struct weights **weights, txl_error *error);
+struct random_model {
+    enum weights_type type; /* replaces the setting "type" */
+    uint64_t seed;
+    int threads; /* that fill the tensors */
+    /* NULL: the symbols are numbers, and the weights are as fast to make as they can be.  Else the
+     * vocabulary section, and the weights have the initial distributions of the published training
+     * code. */
+    const void *vocabulary;
+    size_t vocabulary_size;
+};
 
-/* The same in f32, with this vocabulary section and the initial distributions of the published
- * training code. */
-txl_status initial_weights(const struct family *family, const json_t *settings,
-                           const void *vocabulary, size_t vocabulary_size, uint64_t seed,
-                           int threads, struct weights **weights, txl_error *error);
+/* Makes in memory what weights_open would read from a file with these settings (the keys of
+ * weights-format.md): every tensor that follows from them, raw. */
+txl_status random_weights(const struct family *family, const json_t *settings,
+                          const struct random_model *how, struct weights **weights,
+                          txl_error *error);
 
 #endif

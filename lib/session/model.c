@@ -142,7 +142,7 @@ txl_status txl_model_open_memory_compressed(const void *data, size_t size, const
     return open_memory(data, size, name, true, threads, model, error);
 }
 
-/* Parses the settings of a new model, and finds its family. */
+/* Parses the settings of a new model, and finds its family; *object is the caller's. */
 static txl_status parse_settings(const char *text, json_t **object, const struct family **family,
                                  txl_error *error) {
     json_error_t where;
@@ -157,34 +157,37 @@ static txl_status parse_settings(const char *text, json_t **object, const struct
                               "the new model's settings: unknown family \"%s\"", name ? name : "");
 }
 
+static txl_status make_model(const char *settings_json, const struct random_model *how,
+                             txl_model **model, txl_error *error) {
+    json_t *settings;
+    const struct family *family;
+    struct weights *weights;
+    txl_status status = parse_settings(settings_json, &settings, &family, error);
+    if (!status)
+        status = random_weights(family, settings, how, &weights, error);
+    json_decref(settings);
+    return status ? status : model_open_weights(weights, false, how->threads, model, error);
+}
+
 txl_status txl_model_random(const char *settings_json, const char *type, uint64_t seed, int threads,
                             txl_model **model, txl_error *error) {
     int known = weights_type_of_name(type);
     if (known < 0)
         return txl_fail(error, TXL_ARGUMENT,
                         "unknown type of weights \"%s\"; there are f32, f16, bf16 and q8", type);
-    json_t *settings;
-    const struct family *family;
-    struct weights *weights;
-    txl_status status = parse_settings(settings_json, &settings, &family, error);
-    if (!status)
-        status = random_weights(family, settings, (enum weights_type)known, seed, threads, &weights,
-                                error);
-    json_decref(settings);
-    return status ? status : model_open_weights(weights, false, threads, model, error);
+    const struct random_model how = {
+        .type = (enum weights_type)known, .seed = seed, .threads = threads};
+    return make_model(settings_json, &how, model, error);
 }
 
 txl_status txl_model_new(const char *settings_json, const void *vocabulary, size_t size,
                          uint64_t seed, int threads, txl_model **model, txl_error *error) {
-    json_t *settings;
-    const struct family *family;
-    struct weights *weights;
-    txl_status status = parse_settings(settings_json, &settings, &family, error);
-    if (!status)
-        status =
-            initial_weights(family, settings, vocabulary, size, seed, threads, &weights, error);
-    json_decref(settings);
-    return status ? status : model_open_weights(weights, false, threads, model, error);
+    const struct random_model how = {.type = WEIGHTS_F32,
+                                     .seed = seed,
+                                     .threads = threads,
+                                     .vocabulary = vocabulary,
+                                     .vocabulary_size = size};
+    return make_model(settings_json, &how, model, error);
 }
 
 void txl_model_close(txl_model *model) {
