@@ -125,24 +125,14 @@ static void merge_f16(const uint8_t *restrict upper, const uint8_t *restrict low
     }
 }
 
-static void split_planes(enum weights_type type, const void *elements, size_t n, uint8_t *planes) {
-    if (type == WEIGHTS_F32)
-        split_f32(elements, n, planes);
-    else if (type == WEIGHTS_BF16)
-        split_bf16(elements, n, planes);
-    else
-        split_f16(elements, n, planes);
-}
-
-static void merge_planes(enum weights_type type, const uint8_t *first, const uint8_t *rest,
-                         size_t n, void *elements) {
-    if (type == WEIGHTS_F32)
-        merge_f32(first, rest, n, elements);
-    else if (type == WEIGHTS_BF16)
-        merge_bf16(first, rest, n, elements);
-    else
-        merge_f16(first, rest, n, elements);
-}
+static const struct {
+    void (*split)(const uint8_t *elements, size_t n, uint8_t *planes);
+    void (*merge)(const uint8_t *first, const uint8_t *rest, size_t n, uint8_t *elements);
+} planes_of[] = {
+    [WEIGHTS_F32] = {split_f32, merge_f32},
+    [WEIGHTS_F16] = {split_f16, merge_f16},
+    [WEIGHTS_BF16] = {split_bf16, merge_bf16},
+};
 
 /* In place of a zstd level: the parameters for exponents, which only entropy coding compresses.
  * Repeated sequences among them are chance, and a match costs more bytes and more time to expand
@@ -182,7 +172,7 @@ static txl_status try_planes(struct block_coder *coder, enum weights_type type, 
                              txl_error *error) {
     size_t n = size / weights_type_size(type), first = 0, rest = 0;
     size_t bound = block_bound(WEIGHTS_BLOCK_SIZE);
-    split_planes(type, elements, n, coder->planes);
+    planes_of[type].split(elements, n, coder->planes);
     txl_status status =
         store_part(coder, EXPONENTS, coder->planes, n, coder->attempt, bound, &first, error);
     if (!status)
@@ -277,7 +267,7 @@ txl_status block_decode(struct block_coder *coder, enum weights_type type,
             status = load_part(coder, bytes + block->first_part, block->stored - block->first_part,
                                coder->planes + n, size - n, &rest, error);
         if (!status)
-            merge_planes(type, first, rest, n, elements);
+            planes_of[type].merge(first, rest, n, elements);
         return status;
     }
     default:

@@ -286,8 +286,9 @@ static uint8_t *pack_index(const struct writer *w, size_t *size) {
     return index;
 }
 
-/* Lays the sections out; `final` writes them and the header too.  *data: where the blocks begin. */
-static txl_status write_sections(struct writer *w, bool final, uint64_t *data, txl_error *error) {
+/* Lays the sections out, behind which the blocks begin; `final`: they are there, and the sections
+ * and the header are written. */
+static txl_status write_sections(struct writer *w, bool final, txl_error *error) {
     const struct weights_contents *c = w->contents;
     size_t index_size;
     uint8_t *index = pack_index(w, &index_size);
@@ -311,7 +312,8 @@ static txl_status write_sections(struct writer *w, bool final, uint64_t *data, t
         if (final && !status)
             status = output_file_write(w->out, section[i].bytes, place->size, place->offset, error);
     }
-    *data = weights_aligned(end);
+    if (!final)
+        w->end = weights_aligned(end);
     if (final && !status) {
         const bool later = c->major == LAYOUT_MAJOR;
         struct layout_header header = {.magic = LAYOUT_MAGIC,
@@ -375,12 +377,11 @@ txl_status weights_write_into(struct output_file *out, const struct weights_cont
     if (!status)
         status = make_slots(w, error);
     if (!status)
-        status = write_sections(w, false, &w->end, error);
+        status = write_sections(w, false, error);
     if (!status)
         status = write_tensors(w, error);
-    uint64_t data;
     if (!status)
-        status = write_sections(w, true, &data, error);
+        status = write_sections(w, true, error);
     free_writer(w);
     return status;
 }
