@@ -113,11 +113,11 @@ uint64_t ends_target_products(const struct ends *ends, int32_t id) {
 
 /* ---- Embedding ---------------------------------------------------------------------------- */
 
-size_t adaptive_members(struct adaptive *a, int i, const int32_t *ids, size_t n) {
+size_t ends_members(const struct ends *ends, int i, const int32_t *ids, size_t n, size_t *member) {
     size_t count = 0;
     for (size_t t = 0; t < n; t++)
-        if (ends_band_of(a->ends, (size_t)ids[t]) == i)
-            a->member[count++] = t;
+        if (ends_band_of(ends, (size_t)ids[t]) == i)
+            member[count++] = t;
     return count;
 }
 
@@ -128,7 +128,7 @@ void adaptive_embed(struct adaptive *a, const struct compute *compute, const int
     for (int i = 0; i < ends->n_band; i++) {
         const struct band *band = &ends->band[i];
         const struct matrix *e = &band->embedding;
-        size_t d_band = e->n_col, count = adaptive_members(a, i, ids, n);
+        size_t d_band = e->n_col, count = ends_members(ends, i, ids, n, a->member);
         if (count == 0)
             continue;
         for (size_t m = 0; m < count; m++) {

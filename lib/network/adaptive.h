@@ -41,6 +41,9 @@ static inline int ends_band_of(const struct ends *ends, size_t id) {
     return i;
 }
 
+/* Lists in member[] which of ids[n] are in band i; returns their number. */
+size_t ends_members(const struct ends *ends, int i, const int32_t *ids, size_t n, size_t *member);
+
 /* The row of the head's clusters that stands for band i >= 1. */
 static inline size_t ends_cluster_row(const struct ends *ends, int i) {
     return (size_t)(ends->forward_order ? i - 1 : ends->n_band - 1 - i);

@@ -199,7 +199,7 @@ static void score_members(struct adaptive *a, const struct compute *compute, int
 
 void adaptive_score_end(struct adaptive *a, const struct compute *compute) {
     for (int i = 1; i < a->ends->n_band && a->n_waiting > 0; i++) {
-        size_t count = adaptive_members(a, i, a->waiting_target, a->n_waiting);
+        size_t count = ends_members(a->ends, i, a->waiting_target, a->n_waiting, a->member);
         if (count > 0)
             score_members(a, compute, i, count);
     }

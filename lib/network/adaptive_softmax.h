@@ -7,9 +7,6 @@
 /* The blocks in which a softmax's entries are computed. */
 size_t adaptive_blocks(const struct matrix *w);
 
-/* Lists in a->member which of ids[n] are in band i; returns their number. */
-size_t adaptive_members(struct adaptive *a, int i, const int32_t *ids, size_t n);
-
 /* Projects n rows of hidden to the width of band i, if it has a projection. */
 const float *adaptive_project(struct adaptive *a, const struct compute *compute, int i,
                               const float *hidden, size_t n);

@@ -7,15 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-/* Lists in t->member which of ids[n] are in band i; returns their number. */
-static size_t members(struct training *t, int i, const int32_t *ids) {
-    size_t count = 0;
-    for (size_t k = 0; k < t->n; k++)
-        if (ends_band_of(t->ends, (size_t)ids[k]) == i)
-            t->member[count++] = k;
-    return count;
-}
-
 /* ---- Embedding ---------------------------------------------------------------------------- */
 
 /* The embeddings of a band's tokens; with a projection, `wide` is their product with it. */
@@ -57,7 +48,7 @@ static void gather_rows(struct training *t, const struct band *band, size_t coun
 void train_embed(struct training *t) {
     for (int i = 0; i < t->ends->n_band; i++) {
         const struct band *band = &t->ends->band[i];
-        size_t count = members(t, i, t->ids);
+        size_t count = ends_members(t->ends, i, t->ids, t->n, t->member);
         struct embedding e = {.t = t, .band = band, .count = count, .wide = t->output};
         gather_rows(t, band, count, band->embedding_projection.data ? t->narrow : t->output);
         if (band->embedding_projection.data) {
@@ -108,7 +99,8 @@ void train_embed_gradient(struct training *t, float *d_embedding) {
     for (int i = 0; i < t->ends->n_band; i++) {
         const struct band *band = &t->ends->band[i];
         const struct matrix *p = &band->embedding_projection;
-        size_t width = band->embedding.n_col, count = members(t, i, t->ids);
+        size_t width = band->embedding.n_col;
+        size_t count = ends_members(t->ends, i, t->ids, t->n, t->member);
         struct embedding e = {t, band, count, t->output, d_embedding};
         pool_run(t->pool, (int)pieces(count, ROW_PIECE), unembed_task, &e);
         if (p->data) {
@@ -250,7 +242,8 @@ static void softmax_head(struct training *t, float *d_hidden) {
 }
 
 static void softmax_tail(struct training *t, int i, float *d_hidden) {
-    size_t d = (size_t)t->net->d_model, count = members(t, i, t->target);
+    size_t d = (size_t)t->net->d_model;
+    size_t count = ends_members(t->ends, i, t->target, t->n, t->member);
     struct softmax s = {.t = t, .band = i, .n = t->ends->band[i].n_token, .hidden = t->gather};
     while (next_piece(&s, count)) {
         for (size_t k = 0; k < s.count; k++)
