@@ -1,5 +1,6 @@
 /* Cuts the products of training into tiles, packs their operands, and multiplies. */
 #include "products.h"
+#include "lib/base/sizes.h"
 
 #include <assert.h>
 #include <cblas.h>
@@ -37,33 +38,28 @@ struct batch {
 };
 
 static size_t in_units(size_t n, size_t parts, size_t unit) {
-    size_t each = (n + parts - 1) / parts;
-    return (each + unit - 1) / unit * unit;
-}
-
-static size_t parts_of(size_t n, size_t each) {
-    return (n + each - 1) / each;
+    return pieces(pieces(n, parts), unit) * unit;
 }
 
 /* Shortens the sides of a tile until its work is at most TILE_WORK, or it cannot be cut further. */
 static struct cut cut_product(const struct product *p) {
     struct cut cut = {.product = p};
-    size_t k = p->k + p->more, rows = parts_of(p->m, TILE_ROWS);
-    size_t columns = parts_of(p->n, TILE_COLUMNS);
+    size_t k = p->k + p->more, rows = pieces(p->m, TILE_ROWS);
+    size_t columns = pieces(p->n, TILE_COLUMNS);
     for (;;) {
         cut.tile_rows = in_units(p->m, rows, TILE_ROW_UNIT);
         cut.tile_columns = in_units(p->n, columns, TILE_UNIT);
         if (2.0 * (double)cut.tile_rows * (double)cut.tile_columns * (double)k <= TILE_WORK)
             break;
         if (cut.tile_columns > TILE_UNIT && cut.tile_columns >= cut.tile_rows)
-            columns = parts_of(p->n, cut.tile_columns - TILE_UNIT);
+            columns = pieces(p->n, cut.tile_columns - TILE_UNIT);
         else if (cut.tile_rows > 4 * TILE_ROW_UNIT)
             rows *= 2;
         else
             break;
     }
-    cut.rows = parts_of(p->m, cut.tile_rows);
-    cut.columns = parts_of(p->n, cut.tile_columns);
+    cut.rows = pieces(p->m, cut.tile_rows);
+    cut.columns = pieces(p->n, cut.tile_columns);
     return cut;
 }
 
@@ -97,7 +93,7 @@ void multiply_here(const struct packed_product *packed, char *left, char *right,
 
 static void take_pack(struct arena *room, const struct packed_product *packed, size_t rows,
                       size_t k) {
-    arena_take(room, parts_of(rows, PACK_ROWS), pack_size(packed, PACK_ROWS, k));
+    arena_take(room, pieces(rows, PACK_ROWS), pack_size(packed, PACK_ROWS, k));
 }
 
 void products_take_room(struct arena *room, const struct packed_product *packed, size_t m, size_t n,
@@ -131,8 +127,8 @@ static void pack_task(void *context, int i, int thread) {
     const struct batch *batch = context;
     size_t task = (size_t)i;
     const struct packed *packed = batch->packed[0];
-    while (task >= parts_of(packed->rows, TASK_ROWS)) {
-        task -= parts_of(packed->rows, TASK_ROWS);
+    while (task >= pieces(packed->rows, TASK_ROWS)) {
+        task -= pieces(packed->rows, TASK_ROWS);
         packed++;
     }
     size_t first = task * TASK_ROWS, end = first + TASK_ROWS;
@@ -153,7 +149,7 @@ static void pack_operands(struct batch *batch) {
         add_pack(batch, i, 2, &p->more_a, p->m, p->more, &used);
         add_pack(batch, i, 3, &p->more_b, p->n, p->more, &used);
         for (int k = 0; k < PACKS; k++)
-            tasks += parts_of(batch->packed[i][k].rows, TASK_ROWS);
+            tasks += pieces(batch->packed[i][k].rows, TASK_ROWS);
     }
     pool_run(batch->products->pool, (int)tasks, pack_task, batch);
 }

@@ -159,10 +159,6 @@ static inline struct product weight_gradient(const struct training *t, size_t n,
                             .ldc = w->n_col};
 }
 
-static inline size_t pieces(size_t n, size_t piece) {
-    return (n + piece - 1) / piece;
-}
-
 /* Elements [first, end) of n, which are those of task i. */
 struct task_range {
     size_t first, end;

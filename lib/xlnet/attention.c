@@ -166,17 +166,13 @@ static void attend_head(const struct xlnet_pass *p, const struct xlnet_timeline 
 
 /* ---- Tasks -------------------------------------------------------------------------------- */
 
-static size_t count_blocks(size_t rows) {
-    return (rows + XLNET_BLOCK - 1) / XLNET_BLOCK;
-}
-
 /* Computes one head for a block of rows of one kind at neighbouring positions. */
 static void block_task(void *context, int i, int thread) {
     const struct xlnet_pass *p = context;
     size_t n_head = (size_t)p->timeline->net->n_head, block = (size_t)i / n_head;
     size_t begin = 0, end = p->content;
-    if (block >= count_blocks(p->content)) {
-        block -= count_blocks(p->content);
+    if (block >= pieces(p->content, XLNET_BLOCK)) {
+        block -= pieces(p->content, XLNET_BLOCK);
         begin = p->content;
         end = p->n;
     }
@@ -186,7 +182,7 @@ static void block_task(void *context, int i, int thread) {
 }
 
 void xlnet_attend(struct xlnet_pass *p) {
-    size_t blocks = count_blocks(p->content) + count_blocks(p->n - p->content);
+    size_t blocks = pieces(p->content, XLNET_BLOCK) + pieces(p->n - p->content, XLNET_BLOCK);
     pool_run(p->timeline->base.compute.pool, (int)blocks * p->timeline->net->n_head, block_task, p);
 }
 
