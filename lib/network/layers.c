@@ -62,30 +62,24 @@ void layers_costs(const struct layer_list *list, uint64_t *bytes, uint64_t *prod
     }
 }
 
-/* Bytes and blocks of a layer's compressed matrices when expanded. */
+/* Bytes and blocks of a layer's compressed matrices when expanded, the most of any layer. */
 struct expansion {
     size_t bytes, n_block;
 };
 
-static struct expansion layer_expansion(const struct layer_list *list, int l) {
-    struct expansion e = {0, 0};
-    for (int i = -1; (i = next_matrix(list, l, i)) >= 0;) {
-        const struct parameter *p = &list->table->parameter[i];
-        const struct weights_tensor *tensor = parameter_matrix(p, layer_at(list, l))->compressed;
-        e.bytes += tensor ? expanded_bytes(tensor) : 0;
-        e.n_block += tensor ? tensor->n_block : 0;
-    }
-    return e;
-}
-
-/* The largest of each over all layers. */
 static struct expansion largest_expansion(const struct layer_list *list) {
     struct expansion most = {0, 0};
     int n_layer = list->table->count(list->settings, PARAMETER_LAYER);
     for (int l = 0; l < n_layer; l++) {
-        struct expansion e = layer_expansion(list, l);
-        most.bytes = e.bytes > most.bytes ? e.bytes : most.bytes;
-        most.n_block = e.n_block > most.n_block ? e.n_block : most.n_block;
+        size_t bytes = 0, n_block = 0;
+        for (int i = -1; (i = next_matrix(list, l, i)) >= 0;) {
+            const struct parameter *p = &list->table->parameter[i];
+            const struct weights_tensor *tensor =
+                parameter_matrix(p, layer_at(list, l))->compressed;
+            bytes += tensor ? expanded_bytes(tensor) : 0;
+            n_block += tensor ? tensor->n_block : 0;
+        }
+        most = (struct expansion){larger(most.bytes, bytes), larger(most.n_block, n_block)};
     }
     return most;
 }
