@@ -4,6 +4,7 @@
 #include "lib/base/limits.h"
 #include "lib/text/kind.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistr.h>
@@ -64,17 +65,24 @@ struct origin {
     txl_status failure;
 };
 
-static txl_status wrong_setting(const struct origin *from, const char *key, const char *expected,
-                                txl_error *error) {
+static txl_status wrong_setting(const struct origin *from, const char *key, txl_error *error,
+                                const char *expected, ...) __attribute__((format(printf, 4, 5)));
+static txl_status wrong_setting(const struct origin *from, const char *key, txl_error *error,
+                                const char *expected, ...) {
+    char what[120];
+    va_list args;
+    va_start(args, expected);
+    vsnprintf(what, sizeof what, expected, args);
+    va_end(args);
     return txl_fail(error, from->failure, "%s: setting \"%s\" is missing or not %s", from->name,
-                    key, expected);
+                    key, what);
 }
 
 static txl_status read_name(const struct origin *from, const char *key, const json_t *value,
                             char *out, txl_error *error) {
     const char *text = json_string_value(value);
     if (!text || !setting_is_name(text))
-        return wrong_setting(from, key, SETTING_NAME_RULE, error);
+        return wrong_setting(from, key, error, SETTING_NAME_RULE);
     strcpy(out, text);
     return TXL_OK;
 }
@@ -82,11 +90,8 @@ static txl_status read_name(const struct origin *from, const char *key, const js
 static txl_status read_integer(const struct origin *from, const char *key, const json_t *value,
                                long long low, long long high, int *out, txl_error *error) {
     json_int_t n = json_integer_value(value);
-    if (!json_is_integer(value) || n < low || n > high) {
-        char expected[80];
-        snprintf(expected, sizeof expected, "an integer from %lld to %lld", low, high);
-        return wrong_setting(from, key, expected, error);
-    }
+    if (!json_is_integer(value) || n < low || n > high)
+        return wrong_setting(from, key, error, "an integer from %lld to %lld", low, high);
     *out = (int)n;
     return TXL_OK;
 }
@@ -94,11 +99,8 @@ static txl_status read_integer(const struct origin *from, const char *key, const
 static txl_status read_real(const struct origin *from, const struct setting *s, const json_t *value,
                             double *out, txl_error *error) {
     double number = json_number_value(value);
-    if (!json_is_number(value) || !(number >= (double)s->low && number <= (double)s->high)) {
-        char expected[80];
-        snprintf(expected, sizeof expected, "a number from %lld to %lld", s->low, s->high);
-        return wrong_setting(from, s->key, expected, error);
-    }
+    if (!json_is_number(value) || !(number >= (double)s->low && number <= (double)s->high))
+        return wrong_setting(from, s->key, error, "a number from %lld to %lld", s->low, s->high);
     *out = number;
     return TXL_OK;
 }
@@ -106,7 +108,7 @@ static txl_status read_real(const struct origin *from, const struct setting *s, 
 static txl_status read_truth(const struct origin *from, const char *key, const json_t *value,
                              bool *out, txl_error *error) {
     if (!json_is_boolean(value))
-        return wrong_setting(from, key, "true or false", error);
+        return wrong_setting(from, key, error, "true or false");
     *out = json_is_true(value);
     return TXL_OK;
 }
@@ -122,7 +124,7 @@ static txl_status read_word(const struct origin *from, const struct setting *s, 
         size_t used = strlen(expected);
         snprintf(expected + used, sizeof expected - used, "%s%s", before, s->spelling(i));
     }
-    return wrong_setting(from, s->key, expected, error);
+    return wrong_setting(from, s->key, error, "%s", expected);
 }
 
 static txl_status read_id(const struct origin *from, const char *key, const json_t *value,
@@ -136,11 +138,8 @@ static txl_status read_id(const struct origin *from, const char *key, const json
 static txl_status read_cutoffs(const struct origin *from, const char *key, const json_t *value,
                                int n_token, int *cutoff, int *n_band, txl_error *error) {
     size_t n = json_array_size(value);
-    if (!json_is_array(value) || n > MAX_BAND - 1) {
-        char expected[80];
-        snprintf(expected, sizeof expected, "a list of up to %d", MAX_BAND - 1);
-        return wrong_setting(from, key, expected, error);
-    }
+    if (!json_is_array(value) || n > MAX_BAND - 1)
+        return wrong_setting(from, key, error, "a list of up to %d", MAX_BAND - 1);
     for (size_t i = 0; i < n; i++) {
         json_int_t at = json_integer_value(json_array_get(value, i));
         if (at <= (i > 0 ? cutoff[i - 1] : 0) || at >= n_token)
@@ -157,7 +156,7 @@ static txl_status read_cutoffs(const struct origin *from, const char *key, const
 static txl_status read_truths(const struct origin *from, const char *key, const json_t *value,
                               int count, bool *out, txl_error *error) {
     if (!json_is_array(value))
-        return wrong_setting(from, key, "a list", error);
+        return wrong_setting(from, key, error, "a list");
     for (int i = 0; i < count; i++)
         out[i] = json_is_true(json_array_get(value, (size_t)i));
     return TXL_OK;
