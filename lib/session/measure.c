@@ -10,6 +10,7 @@
 #include "txl.h"
 
 #include <cblas.h>
+#include <math.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,6 +24,14 @@ static double seconds_now(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* How much of `work` the pool does in a second, running the task n times in parallel. */
+static double rate_of(struct pool *pool, int n, void (*task)(void *, int, int), void *context,
+                      double work) {
+    double start = seconds_now();
+    pool_run(pool, n, task, context);
+    return work / (seconds_now() - start);
 }
 
 /* ---- A buffer that no cache holds --------------------------------------------------------- */
@@ -92,12 +101,10 @@ txl_status txl_measure_read_bandwidth(int threads, double *bytes_per_second, txl
     if (status)
         return status;
     *bytes_per_second = 0;
-    for (int pass = 0; pass < READ_PASSES; pass++) {
-        double start = seconds_now();
-        pool_run(cold.pool, (int)(cold.size / PIECE_BYTES), read_task, &cold);
-        double rate = (double)cold.size / (seconds_now() - start);
-        *bytes_per_second = rate > *bytes_per_second ? rate : *bytes_per_second;
-    }
+    for (int pass = 0; pass < READ_PASSES; pass++)
+        *bytes_per_second =
+            fmax(*bytes_per_second, rate_of(cold.pool, (int)(cold.size / PIECE_BYTES), read_task,
+                                            &cold, (double)cold.size));
     cold_close(&cold);
     return TXL_OK;
 }
@@ -134,10 +141,7 @@ static double measure_shape(struct product *product) {
     int n = pool_size(product->cold->pool) * (MAX_BLOCK / product->shape.block);
     double flops = 2.0 * product->shape.rows * product->shape.block * D_IN * n, best = 0;
     for (int pass = 0; pass < PRODUCT_PASSES; pass++) {
-        double start = seconds_now();
-        pool_run(product->cold->pool, n, product_task, product);
-        double rate = flops / (seconds_now() - start);
-        best = rate > best ? rate : best;
+        best = fmax(best, rate_of(product->cold->pool, n, product_task, product, flops));
         product->first += (size_t)n;
     }
     return best;
@@ -187,12 +191,10 @@ txl_status txl_measure_products(txl_products products, int threads, const char *
         return txl_fail(error, TXL_MEMORY, "threads cannot be started");
     int n = pool_size(pool);
     *operations_per_second = 0;
-    for (int pass = 0; pass < INSTRUCTION_PASSES; pass++) {
-        double start = seconds_now();
-        pool_run(pool, n, repeat_task, (void *)used);
-        double rate = used->operations * ROUNDS * n / (seconds_now() - start);
-        *operations_per_second = rate > *operations_per_second ? rate : *operations_per_second;
-    }
+    for (int pass = 0; pass < INSTRUCTION_PASSES; pass++)
+        *operations_per_second =
+            fmax(*operations_per_second,
+                 rate_of(pool, n, repeat_task, (void *)used, used->operations * ROUNDS * n));
     pool_free(pool);
     return TXL_OK;
 }
@@ -215,8 +217,7 @@ txl_status txl_measure_sgemm(int threads, double *flops_per_second, txl_error *e
     *flops_per_second = 0;
     for (size_t i = 0; !status && i < sizeof shapes / sizeof *shapes; i++) {
         struct product product = {.shape = shapes[i], .cold = &cold, .x = x, .y = y};
-        double rate = measure_shape(&product);
-        *flops_per_second = rate > *flops_per_second ? rate : *flops_per_second;
+        *flops_per_second = fmax(*flops_per_second, measure_shape(&product));
     }
     free(x);
     free(y);
