@@ -129,8 +129,8 @@ static void change_task(void *context, int i, int thread) {
     (void)thread;
     const struct change *c = context;
     struct training *t = &c->learner->training;
-    size_t at = (size_t)i * ELEMENT_PIECE, left = t->n_parameter - at;
-    size_t n = left < ELEMENT_PIECE ? left : ELEMENT_PIECE;
+    const struct task_range e = task_range_of(t->n_parameter, ELEMENT_PIECE, i);
+    size_t at = e.first, n = e.end - e.first;
     const float *g = t->gradient + at;
     if (c->gathers)
         t->loops->add_squares(n, g, t->beside[SQUARES] + at);

@@ -266,7 +266,7 @@ static txl_status check_parts(txl_saved *s, txl_error *error) {
     return at == s->file.size ? TXL_OK : damaged(s, "the state is damaged", error);
 }
 
-/* Says why unpacking failed: a member is missing or of the wrong type, or memory is short. */
+/* Says why reading or unpacking failed: a member is missing or wrong, or memory is short. */
 static txl_status not_unpacked(const txl_saved *s, json_error_t *where, txl_error *error) {
     if (json_lacked_memory(where))
         return txl_fail_memory(error, "a state", (uint64_t)s->header.part[PART_DESCRIPTION].size);
@@ -280,10 +280,8 @@ static txl_status read_description(txl_saved *s, txl_error *error) {
     int same_length, bf16;
     s->description = json_loadb((const char *)s->part[PART_DESCRIPTION],
                                 (size_t)s->header.part[PART_DESCRIPTION].size, 0, &where);
-    if (!s->description && json_lacked_memory(&where))
-        return txl_fail_memory(error, "a state", (uint64_t)s->header.part[PART_DESCRIPTION].size);
     if (!s->description)
-        return damaged(s, "the state's settings are damaged", error);
+        return not_unpacked(s, &where, error);
     if (json_unpack_ex(s->description, &where, 0,
                        "{s:{s:i, s:i, s:i, s:i, s:b, s:F, s:F, s:F, s:F, s:b, s:I, s?i}}",
                        "training", "batch", &how->batch, "tgt_len", &how->tgt_len, "mem_len",

@@ -129,9 +129,8 @@ static void next_segment(txl_trainer *trainer) {
 static void squares_task(void *context, int i, int thread) {
     (void)thread;
     struct training *t = context;
-    size_t first = (size_t)i * ELEMENT_PIECE, left = t->n_parameter - first;
-    t->norm_partial[i] =
-        t->loops->squares(left < ELEMENT_PIECE ? left : ELEMENT_PIECE, t->gradient + first);
+    const struct task_range e = task_range_of(t->n_parameter, ELEMENT_PIECE, i);
+    t->norm_partial[i] = t->loops->squares(e.end - e.first, t->gradient + e.first);
 }
 
 static double gradient_norm(struct training *t) {
@@ -152,9 +151,9 @@ static void update_task(void *context, int i, int thread) {
     (void)thread;
     const struct update *u = context;
     struct training *t = u->t;
-    size_t first = (size_t)i * ELEMENT_PIECE, left = t->n_parameter - first;
-    t->loops->adam(&u->adam, left < ELEMENT_PIECE ? left : ELEMENT_PIECE, t->gradient + first,
-                   t->weight + first, t->beside[MOMENT_1] + first, t->beside[MOMENT_2] + first);
+    const struct task_range e = task_range_of(t->n_parameter, ELEMENT_PIECE, i);
+    t->loops->adam(&u->adam, e.end - e.first, t->gradient + e.first, t->weight + e.first,
+                   t->beside[MOMENT_1] + e.first, t->beside[MOMENT_2] + e.first);
 }
 
 struct adam adam_of(uint64_t step, double rate, double epsilon) {

@@ -179,7 +179,6 @@ struct dropped {
     const float *from;
     float *to;
     enum dropout_place place;
-    size_t first; /* the number of the first row, for positions */
 };
 
 static void drop_task(void *context, int i, int thread) {
