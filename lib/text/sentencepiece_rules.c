@@ -39,7 +39,7 @@ const char *sentencepiece_rule(const struct sentencepiece *pieces, const char *t
     return found;
 }
 
-/* A state of the double array, for measure_rules. */
+/* A state of the double array, for visit_state. */
 struct rule_state {
     uint32_t first_unit; /* where its children are in the list of units by state */
     uint16_t longest;    /* bytes of the longest rule from here */
@@ -51,7 +51,6 @@ struct rule_check {
     const char *file;
     struct rule_state *states; /* [n_rules + 1] */
     uint32_t *units;           /* the units that have labels, by the state they lead from */
-    uint32_t *path, *next;     /* [PIECES_LONGEST_RULE + 2]: states on the way, their next unit */
 };
 
 static txl_status bad_rules(const struct rule_check *check, const char *what, uint32_t unit,
@@ -95,43 +94,37 @@ static void list_units(const struct rule_check *check) {
     }
 }
 
-/* Visits every state that the root leads to once, and checks that there is no cycle and no rule
- * that is too long. */
-static txl_status measure_rules(const struct rule_check *check, size_t *longest, txl_error *error) {
-    struct rule_state *states = check->states;
-    size_t depth = 1;
-    check->path[0] = distance(check->p->rules[0]);
-    if (check->path[0] >= check->p->n_rules)
-        return bad_rules(check, "leads out of the array", 0, error);
-    check->next[0] = states[check->path[0]].first_unit;
-    txl_status status = TXL_OK;
-    while (!status && depth > 0) {
-        uint32_t state = check->path[depth - 1];
-        states[state].seen = 1;
-        if (check->next[depth - 1] == states[state + 1].first_unit) {
-            states[state].seen = 2;
-            depth--;
-            struct rule_state *parent = depth > 0 ? &states[check->path[depth - 1]] : NULL;
-            if (parent && parent->longest < states[state].longest + 1)
-                parent->longest = states[state].longest + 1;
-            continue;
-        }
-        uint32_t unit = check->units[check->next[depth - 1]++], child;
-        status = check_unit(check, unit, &child, error);
+/* Visits the states that `state` leads to, each once, and checks that there is no cycle and no rule
+ * that is too long.  The root's way to `state` has `depth` bytes. */
+static txl_status visit_state(const struct rule_check *check, uint32_t state, size_t depth,
+                              txl_error *error) {
+    struct rule_state *s = &check->states[state];
+    s->seen = 1;
+    for (uint32_t i = s[0].first_unit; i < s[1].first_unit; i++) {
+        uint32_t unit = check->units[i], to;
+        txl_status status = check_unit(check, unit, &to, error);
         if (status)
-            break;
-        if (states[child].seen == 1 || depth > PIECES_LONGEST_RULE ||
-            (states[child].seen == 2 && depth + states[child].longest > PIECES_LONGEST_RULE)) {
-            status = bad_rules(check, "makes too long a rule", unit, error);
-        } else if (states[child].seen == 2) {
-            if (states[state].longest < states[child].longest + 1)
-                states[state].longest = states[child].longest + 1;
-        } else {
-            check->path[depth] = child;
-            check->next[depth++] = states[child].first_unit;
-        }
+            return status;
+        struct rule_state *child = &check->states[to];
+        if (child->seen == 1 || depth + 1 + child->longest > PIECES_LONGEST_RULE)
+            return bad_rules(check, "makes too long a rule", unit, error);
+        if (child->seen == 0)
+            status = visit_state(check, to, depth + 1, error);
+        if (status)
+            return status;
+        if (s->longest < child->longest + 1)
+            s->longest = child->longest + 1;
     }
-    *longest = status ? 0 : states[check->path[0]].longest;
+    s->seen = 2;
+    return TXL_OK;
+}
+
+static txl_status measure_rules(const struct rule_check *check, size_t *longest, txl_error *error) {
+    const uint32_t root = distance(check->p->rules[0]);
+    if (root >= check->p->n_rules)
+        return bad_rules(check, "leads out of the array", 0, error);
+    txl_status status = visit_state(check, root, 0, error);
+    *longest = status ? 0 : check->states[root].longest;
     return status;
 }
 
@@ -140,18 +133,15 @@ static txl_status check_rules(struct sentencepiece *p, const char *file, txl_err
     size_t n = (size_t)p->n_rules + 1;
     check.states = calloc(n, sizeof *check.states);
     check.units = malloc(n * sizeof *check.units);
-    check.path = malloc(2 * (PIECES_LONGEST_RULE + 2) * sizeof *check.path);
     txl_status status = TXL_OK;
-    if (!check.states || !check.units || !check.path) {
+    if (!check.states || !check.units) {
         status = txl_fail_memory(error, "the normaliser", n * sizeof *check.states);
     } else {
-        check.next = check.path + PIECES_LONGEST_RULE + 2;
         list_units(&check);
         status = measure_rules(&check, &p->longest_prefix, error);
     }
     free(check.states);
     free(check.units);
-    free(check.path);
     return status;
 }
 
