@@ -34,11 +34,12 @@ struct tensors {
     size_t arena_size;
 };
 
-/* Finds a place for every tensor; `stays_compressed` may be NULL.  Those in the arena have their
- * elements only after tensors_expand. */
+/* Finds a place for every tensor.  Those in the arena have their elements only after
+ * tensors_expand.  The layers' matrices of the table `compressed`, unless NULL, stay as they are.
+ */
+struct parameter_table;
 txl_status tensors_open(struct tensors *tensors, const struct weights *weights,
-                        bool (*stays_compressed)(const void *context, const char *name),
-                        const void *context, txl_error *error);
+                        const struct parameter_table *compressed, txl_error *error);
 void tensors_close(struct tensors *tensors);
 
 /* Expands the tensors in the arena, with `threads` threads (0: one for each processor). */
