@@ -4,7 +4,6 @@
 #include "random_weights.h"
 #include "lib/base/ends_with.h"
 #include "lib/base/error.h"
-#include "lib/base/half.h"
 #include "lib/base/pages.h"
 #include "lib/base/q8.h"
 #include "lib/base/threads.h"
@@ -155,16 +154,11 @@ static float near_normal(uint64_t bits) {
 }
 
 static void narrow_elements(enum weights_type type, const float *in, size_t n, void *out) {
-    uint16_t *half = out;
     int8_t *q = out;
-    if (type == WEIGHTS_F32)
-        memcpy(out, in, n * sizeof *in);
-    for (size_t i = 0; i < n && type == WEIGHTS_F16; i++)
-        half[i] = f16_of_float(in[i]);
-    for (size_t i = 0; i < n && type == WEIGHTS_BF16; i++)
-        half[i] = bf16_of_float(in[i]);
     for (size_t i = 0; i < n && type == WEIGHTS_Q8; i++)
         q[i] = q8_of_float(in[i], SCALE);
+    if (type != WEIGHTS_Q8)
+        weights_narrow(type, in, n, out);
 }
 
 /* Normal with mean 0 and deviation 1: Box and Muller 1958. */

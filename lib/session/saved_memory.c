@@ -1,7 +1,6 @@
 /* Taking snapshots of sessions, and restoring them. */
 #include "saved_memory.h"
 #include "lib/base/error.h"
-#include "lib/base/half.h"
 #include "lib/base/reserved.h"
 #include "lib/network/kv_rows.h"
 
@@ -84,23 +83,13 @@ static const char *model_name(const txl_model *model) {
 
 /* ---- Rows, as floats and as the file has them --------------------------------------------- */
 
-static void pack_row(uint32_t memory_type, size_t n, const float *row, uint8_t *out) {
-    uint16_t *half = (uint16_t *)out;
-    if (memory_type == TXL_MEMORY_F32)
-        memcpy(out, row, n * sizeof *row);
-    for (size_t i = 0; memory_type == TXL_MEMORY_F16 && i < n; i++)
-        half[i] = f16_of_float(row[i]);
-    for (size_t i = 0; memory_type == TXL_MEMORY_BF16 && i < n; i++)
-        half[i] = bf16_of_float(row[i]);
-}
-
 static void save_rows(const txl_session *s, const struct memory_header *h, float *row,
                       uint8_t *out) {
     const struct network *network = s->model->network;
     for (int layer = 0; layer < network->n_layer; layer++) {
         for (uint64_t p = h->next - memory_positions(s->model, h); p < h->next; p++) {
             s->model->family->export_row(s->timeline, layer, p, row);
-            pack_row(h->memory_type, network->row_width, row, out);
+            weights_narrow(rows_type(h->memory_type), row, network->row_width, out);
             out += network->row_width * rows_element_size(h->memory_type);
         }
     }

@@ -1,4 +1,5 @@
-/* The types of elements, and how many bytes tensors of them have. */
+/* The types of elements, what f32 becomes in them, and how many bytes tensors of them have. */
+#include "lib/base/half.h"
 #include "lib/base/q8.h"
 #include "weights.h"
 
@@ -34,4 +35,14 @@ uint64_t weights_expanded_size(enum weights_type type, int n_dim,
         return n * weights_type_size(type);
     return n_dim == 2 ? weights_scales_offset(n) + shape[0] * q8_blocks(shape[1]) * sizeof(float)
                       : 0;
+}
+
+void weights_narrow(enum weights_type type, const float *in, size_t n, void *out) {
+    uint16_t *half = out;
+    if (type == WEIGHTS_F32)
+        memcpy(out, in, n * sizeof *in);
+    for (size_t i = 0; type == WEIGHTS_F16 && i < n; i++)
+        half[i] = f16_of_float(in[i]);
+    for (size_t i = 0; type == WEIGHTS_BF16 && i < n; i++)
+        half[i] = bf16_of_float(in[i]);
 }

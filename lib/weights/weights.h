@@ -18,6 +18,8 @@ const char *weights_type_name(uint32_t type);
 int weights_type_of_name(const char *name);
 /* Bytes of an element, not counting q8's scales. */
 size_t weights_type_size(enum weights_type type);
+/* Rounds in[n] to the type, which is not q8; bf16 takes no NaN. */
+void weights_narrow(enum weights_type type, const float *in, size_t n, void *out);
 /* Expanded bytes of a tensor of that type and shape (1 beyond its dimensions), or 0 if there can be
  * no such tensor: a size is 0, the product is too large, or q8 is not a matrix. */
 uint64_t weights_expanded_size(enum weights_type type, int n_dim,

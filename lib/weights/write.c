@@ -3,7 +3,6 @@
  * settings, vocabulary and index fill at the end. */
 #include "layout.h"
 #include "lib/base/error.h"
-#include "lib/base/half.h"
 #include "lib/base/output_file.h"
 #include "lib/base/q8.h"
 #include "lib/base/threads.h"
@@ -119,33 +118,24 @@ static void narrow_q8(const struct slot *slot, float *scale) {
 
 /* Narrows the elements to the tensor's type. */
 static txl_status narrow_elements(struct slot *slot, float *scale) {
-    const float *x = slot->elements;
-    uint16_t *half = slot->narrow;
+    static const struct {
+        uint16_t infinity;
+        const char *remedy;
+    } ends[] = {[WEIGHTS_F16] = {0x7c00, "f16 ends at 65504: use bf16 or f32"},
+                [WEIGHTS_BF16] = {0x7f80, "bf16 ends there: use f32"},
+                [WEIGHTS_Q8] = {0, NULL}};
+    const enum weights_type type = slot->source->type;
+    const uint16_t *half = slot->narrow;
     for (size_t i = 0; i < slot->count; i++)
-        if (!isfinite(x[i]))
+        if (!isfinite(slot->elements[i]))
             return refuse_element(slot, i, "weights must be finite");
-    switch (slot->source->type) {
-    case WEIGHTS_F32:
-        memcpy(slot->narrow, x, slot->count * sizeof *x);
-        break;
-    case WEIGHTS_F16:
-        for (size_t i = 0; i < slot->count; i++) {
-            half[i] = f16_of_float(x[i]);
-            if ((half[i] & 0x7fff) == 0x7c00)
-                return refuse_element(slot, i, "f16 ends at 65504: use bf16 or f32");
-        }
-        break;
-    case WEIGHTS_BF16:
-        for (size_t i = 0; i < slot->count; i++) {
-            half[i] = bf16_of_float(x[i]);
-            if ((half[i] & 0x7fff) == 0x7f80)
-                return refuse_element(slot, i, "bf16 ends there: use f32");
-        }
-        break;
-    case WEIGHTS_Q8:
+    if (type == WEIGHTS_Q8)
         narrow_q8(slot, scale);
-        break;
-    }
+    else
+        weights_narrow(type, slot->elements, slot->count, slot->narrow);
+    for (size_t i = 0; ends[type].remedy && i < slot->count; i++)
+        if ((half[i] & 0x7fff) == ends[type].infinity)
+            return refuse_element(slot, i, ends[type].remedy);
     return TXL_OK;
 }
 
