@@ -171,31 +171,18 @@ static struct factor columns_from(struct factor b, size_t column) {
     return b;
 }
 
-static void multiply_tile(const struct product *p, const struct tile *tile) {
-    float *c = p->c + tile->row * p->ldc + tile->column;
-    bool add = p->add;
-    if (p->k > 0) {
-        multiply_unpacked(tile->rows, tile->columns, p->k, rows_from(p->a, tile->row),
-                          columns_from(p->b, tile->column), add, c, p->ldc);
-        add = true;
-    }
-    if (p->more > 0)
-        multiply_unpacked(tile->rows, tile->columns, p->more, rows_from(p->more_a, tile->row),
-                          columns_from(p->more_b, tile->column), add, c, p->ldc);
-}
-
-static void multiply_packed(const struct packed_product *product, const struct product *p,
-                            const struct packed *packed, const struct tile *tile) {
-    size_t end = tile->row + tile->rows, column_end = tile->column + tile->columns;
-    bool add = p->add;
-    if (p->k > 0) {
-        multiply_left(product, &packed[0].operand, &packed[1].operand.pack, p->k, tile->row, end,
-                      tile->column, column_end, add, p->c, p->ldc);
-        add = true;
-    }
-    if (p->more > 0)
-        multiply_left(product, &packed[2].operand, &packed[3].operand.pack, p->more, tile->row, end,
-                      tile->column, column_end, add, p->c, p->ldc);
+/* C (+)= A B for a tile, A and B being one of the pairs of factors: operand[0] and operand[1]. */
+static void multiply_pair(const struct packed_product *packed, const struct product *p,
+                          const struct packed *operand, const struct factor *a,
+                          const struct factor *b, size_t k, const struct tile *tile, bool add) {
+    if (packed)
+        multiply_left(packed, &operand[0].operand, &operand[1].operand.pack, k, tile->row,
+                      tile->row + tile->rows, tile->column, tile->column + tile->columns, add, p->c,
+                      p->ldc);
+    else
+        multiply_unpacked(tile->rows, tile->columns, k, rows_from(*a, tile->row),
+                          columns_from(*b, tile->column), add,
+                          p->c + tile->row * p->ldc + tile->column, p->ldc);
 }
 
 static void tile_task(void *context, int i, int thread) {
@@ -212,10 +199,12 @@ static void tile_task(void *context, int i, int thread) {
     size_t rows = p->m - tile.row, columns = p->n - tile.column;
     tile.rows = rows < cut->tile_rows ? rows : cut->tile_rows;
     tile.columns = columns < cut->tile_columns ? columns : cut->tile_columns;
-    if (batch->products->packed)
-        multiply_packed(batch->products->packed, p, batch->packed[k], &tile);
-    else
-        multiply_tile(p, &tile);
+    const struct packed_product *packed = batch->products->packed;
+    if (p->k > 0)
+        multiply_pair(packed, p, &batch->packed[k][0], &p->a, &p->b, p->k, &tile, p->add);
+    if (p->more > 0)
+        multiply_pair(packed, p, &batch->packed[k][2], &p->more_a, &p->more_b, p->more, &tile,
+                      p->add || p->k > 0);
     if (p->finish)
         p->finish(p->context, tile.row, tile.rows, tile.column, tile.columns);
 }
