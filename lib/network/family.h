@@ -10,7 +10,8 @@
 
 /* The weights of an open model.  A family's own struct begins with it. */
 struct network {
-    const void *settings; /* the family's */
+    const struct parameter_table *parameters; /* the family's */
+    const void *settings;                     /* the family's */
     const struct weights *weights;
     struct ends ends; /* embedding and softmax */
     int n_layer;
@@ -20,12 +21,6 @@ struct network {
     int same_length_more;  /* with same_length a token sees mem_len positions and so many more */
     double layer_norm_eps; /* what layer norm adds to the variance */
 };
-
-/* The layers of a network whose parameters stand in `table`. */
-static inline struct layer_list network_layers(const struct network *network,
-                                               const struct parameter_table *table) {
-    return (struct layer_list){table, network->settings, (void *)network, network->weights};
-}
 
 /* The state of one session.  A family's own struct begins with it. */
 struct timeline {

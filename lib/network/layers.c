@@ -1,5 +1,6 @@
 /* Gives a pass its layers: in place, or expanded one at a time. */
 #include "layers.h"
+#include "family.h"
 #include "lib/base/sizes.h"
 #include "lib/weights/expand.h"
 
@@ -7,46 +8,48 @@
 
 /* Walks the parameters of layer l that are matrices: returns the number of the one after `from` (-1
  * at first), or -1 after the last. */
-static int next_matrix(const struct layer_list *list, int l, int from) {
-    for (int i = from + 1; i < list->table->n; i++) {
-        const struct parameter *p = &list->table->parameter[i];
+static int next_matrix(const struct network *network, int l, int from) {
+    const struct parameter_table *table = network->parameters;
+    for (int i = from + 1; i < table->n; i++) {
+        const struct parameter *p = &table->parameter[i];
         if (p->scope == PARAMETER_LAYER && p->kind != PARAMETER_VECTOR &&
-            list->table->has(list->settings, p->when, l))
+            table->has(network->settings, p->when, l))
             return i;
     }
     return -1;
 }
 
-static void *layer_at(const struct layer_list *list, int l) {
-    return list->table->part(list->network, PARAMETER_LAYER, l);
+static void *part_of(const struct network *network, enum parameter_scope scope, int i) {
+    return network->parameters->part((void *)network, scope, i);
 }
 
-void layers_order(const struct layer_list *list, struct compute *compute) {
-    int n_layer = list->table->count(list->settings, PARAMETER_LAYER);
-    for (int l = 0; l < n_layer; l++) {
-        for (int i = -1; (i = next_matrix(list, l, i)) >= 0;) {
-            const struct parameter *p = &list->table->parameter[i];
-            if (p->use == USED_BY_TOKEN)
-                compute_order(compute, parameter_matrix(p, layer_at(list, l)));
-        }
+static struct matrix *matrix_of(const struct network *network, int l, int parameter) {
+    return parameter_matrix(&network->parameters->parameter[parameter],
+                            part_of(network, PARAMETER_LAYER, l));
+}
+
+void layers_order(const struct network *network, struct compute *compute) {
+    for (int l = 0; l < network->n_layer; l++) {
+        for (int i = -1; (i = next_matrix(network, l, i)) >= 0;)
+            if (network->parameters->parameter[i].use == USED_BY_TOKEN)
+                compute_order(compute, matrix_of(network, l, i));
     }
 }
 
-size_t layers_scratch(const struct layer_list *list, size_t n_x, size_t n_position) {
-    int n_layer = list->table->count(list->settings, PARAMETER_LAYER);
+size_t layers_scratch(const struct network *network, size_t n_x, size_t n_position) {
     size_t most = 0;
-    for (int l = 0; l < n_layer; l++) {
-        for (int i = -1; (i = next_matrix(list, l, i)) >= 0;) {
-            const struct parameter *p = &list->table->parameter[i];
-            size_t rows = p->use == USED_BY_POSITIONS ? n_position : n_x;
-            most = larger(most, compute_scratch(parameter_matrix(p, layer_at(list, l)), rows));
+    for (int l = 0; l < network->n_layer; l++) {
+        for (int i = -1; (i = next_matrix(network, l, i)) >= 0;) {
+            bool of_positions = network->parameters->parameter[i].use == USED_BY_POSITIONS;
+            most = larger(
+                most, compute_scratch(matrix_of(network, l, i), of_positions ? n_position : n_x));
         }
     }
     return most;
 }
 
-void layers_costs(const struct layer_list *list, uint64_t *bytes, uint64_t *products) {
-    struct parameter_walk walk = parameter_walk(list->table, list->settings);
+void layers_costs(const struct network *network, uint64_t *bytes, uint64_t *products) {
+    struct parameter_walk walk = parameter_walk(network->parameters, network->settings);
     struct parameter_tensor t;
     while (parameter_next(&walk, &t)) {
         const struct parameter *p = t.parameter;
@@ -56,8 +59,7 @@ void layers_costs(const struct layer_list *list, uint64_t *bytes, uint64_t *prod
             *bytes += t.n_row * sizeof(float);
             continue;
         }
-        *bytes +=
-            matrix_bytes(parameter_matrix(p, list->table->part(list->network, p->scope, t.i)));
+        *bytes += matrix_bytes(parameter_matrix(p, part_of(network, p->scope, t.i)));
         *products += t.n_row * t.n_column;
     }
 }
@@ -67,15 +69,12 @@ struct expansion {
     size_t bytes, n_block;
 };
 
-static struct expansion largest_expansion(const struct layer_list *list) {
+static struct expansion largest_expansion(const struct network *network) {
     struct expansion most = {0, 0};
-    int n_layer = list->table->count(list->settings, PARAMETER_LAYER);
-    for (int l = 0; l < n_layer; l++) {
+    for (int l = 0; l < network->n_layer; l++) {
         size_t bytes = 0, n_block = 0;
-        for (int i = -1; (i = next_matrix(list, l, i)) >= 0;) {
-            const struct parameter *p = &list->table->parameter[i];
-            const struct weights_tensor *tensor =
-                parameter_matrix(p, layer_at(list, l))->compressed;
+        for (int i = -1; (i = next_matrix(network, l, i)) >= 0;) {
+            const struct weights_tensor *tensor = matrix_of(network, l, i)->compressed;
             bytes += tensor ? expanded_bytes(tensor) : 0;
             n_block += tensor ? tensor->n_block : 0;
         }
@@ -84,24 +83,24 @@ static struct expansion largest_expansion(const struct layer_list *list) {
     return most;
 }
 
-void layers_lay_out(struct layers *layers, const struct layer_list *list, struct arena *arena) {
-    struct expansion most = largest_expansion(list);
-    *layers = (struct layers){.list = *list, .n_block = most.n_block, .number = -1};
+void layers_lay_out(struct layers *layers, const struct network *network, struct arena *arena) {
+    struct expansion most = largest_expansion(network);
+    *layers = (struct layers){.network = network, .n_block = most.n_block, .number = -1};
     if (most.n_block == 0)
         return;
-    layers->layer = arena_take(arena, 1, list->table->layer_size);
+    layers->layer = arena_take(arena, 1, network->parameters->layer_size);
     layers->memory = arena_take(arena, 1, most.bytes);
 }
 
-uint64_t layers_bytes(const struct layer_list *list, int threads) {
-    struct expansion most = largest_expansion(list);
+uint64_t layers_bytes(const struct network *network, int threads) {
+    struct expansion most = largest_expansion(network);
     return most.n_block > 0 ? expander_bytes(threads, most.n_block) : 0;
 }
 
 txl_status layers_open(struct layers *layers, struct pool *pool, txl_error *error) {
     if (layers->n_block == 0)
         return TXL_OK;
-    return expander_new(layers->list.weights, pool, layers->n_block, &layers->expander, error);
+    return expander_new(layers->network->weights, pool, layers->n_block, &layers->expander, error);
 }
 
 void layers_close(struct layers *layers) {
@@ -109,12 +108,12 @@ void layers_close(struct layers *layers) {
 }
 
 static txl_status expand_layer(struct layers *layers, int l, txl_error *error) {
-    const struct layer_list *list = &layers->list;
+    const struct network *network = layers->network;
     char *next = layers->memory;
     layers->number = -1;
-    memcpy(layers->layer, layer_at(list, l), list->table->layer_size);
-    for (int i = -1; (i = next_matrix(list, l, i)) >= 0;) {
-        struct matrix *matrix = parameter_matrix(&list->table->parameter[i], layers->layer);
+    memcpy(layers->layer, part_of(network, PARAMETER_LAYER, l), network->parameters->layer_size);
+    for (int i = -1; (i = next_matrix(network, l, i)) >= 0;) {
+        struct matrix *matrix = parameter_matrix(&network->parameters->parameter[i], layers->layer);
         const struct weights_tensor *tensor = matrix->compressed;
         if (!tensor)
             continue;
@@ -130,7 +129,7 @@ static txl_status expand_layer(struct layers *layers, int l, txl_error *error) {
 
 txl_status layers_get(struct layers *layers, int l, const void **layer, txl_error *error) {
     txl_status status = TXL_OK;
-    *layer = layers->expander ? layers->layer : layer_at(&layers->list, l);
+    *layer = layers->expander ? layers->layer : part_of(layers->network, PARAMETER_LAYER, l);
     if (layers->expander && layers->number != l)
         status = expand_layer(layers, l, error);
     return status;

@@ -8,16 +8,10 @@
 #include "lib/base/threads.h"
 #include "parameters.h"
 
-/* The layers of an open network: their tensors, and where these are. */
-struct layer_list {
-    const struct parameter_table *table;
-    const void *settings; /* the family's */
-    void *network;
-    const struct weights *weights;
-};
+struct network;
 
 struct layers {
-    struct layer_list list;
+    const struct network *network;
     struct expander *expander; /* NULL: no layer is compressed */
     size_t n_block;            /* blocks of the layer that has most */
     void *memory;              /* where layers are expanded to */
@@ -27,20 +21,20 @@ struct layers {
 
 /* Names to compute_order the matrices that a generated token is multiplied by, layer by layer.  The
  * table lists them in the order of the forward pass. */
-void layers_order(const struct layer_list *list, struct compute *compute);
+void layers_order(const struct network *network, struct compute *compute);
 
 /* Floats of scratch that products with the layers' matrices need, for up to n_x rows, and for up to
  * n_position rows where position rows are computed. */
-size_t layers_scratch(const struct layer_list *list, size_t n_x, size_t n_position);
+size_t layers_scratch(const struct network *network, size_t n_x, size_t n_position);
 
 /* Adds the bytes and products, for one row, of all weights but embedding and softmax. */
-void layers_costs(const struct layer_list *list, uint64_t *bytes, uint64_t *products);
+void layers_costs(const struct network *network, uint64_t *bytes, uint64_t *products);
 
 /* Takes the memory for expanding the largest layer from the arena. */
-void layers_lay_out(struct layers *layers, const struct layer_list *list, struct arena *arena);
+void layers_lay_out(struct layers *layers, const struct network *network, struct arena *arena);
 
 /* Bytes that layers_open allocates in addition. */
-uint64_t layers_bytes(const struct layer_list *list, int threads);
+uint64_t layers_bytes(const struct network *network, int threads);
 
 /* `pool` does the work, and must outlive the layers. */
 txl_status layers_open(struct layers *layers, struct pool *pool, txl_error *error);

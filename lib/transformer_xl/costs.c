@@ -39,10 +39,9 @@ static struct rows_seen rows_seen(const struct transformer_xl *net, const txl_se
 
 void transformer_xl_costs(const struct network *network, const txl_settings *settings,
                           txl_costs *costs) {
-    const struct layer_list list = network_layers(network, &transformer_xl_parameters);
     const struct transformer_xl *net = (const struct transformer_xl *)network;
     uint64_t bytes = 0, products = 0;
-    layers_costs(&list, &bytes, &products);
+    layers_costs(network, &bytes, &products);
     ends_costs(&network->ends, &bytes, &products);
     struct rows_seen seen = rows_seen(net, settings);
     double width = (double)net->n_head * net->d_head;

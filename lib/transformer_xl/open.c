@@ -55,6 +55,7 @@ static void set_dimensions(struct transformer_xl *net, const struct transformer_
     net->attn_type = s->attn_type;
     net->pre_lnorm = s->pre_lnorm;
     net->max_klen = s->max_klen;
+    net->network.parameters = &transformer_xl_parameters;
     net->network.settings = s;
     net->network.n_layer = s->n_layer;
     net->network.row_width = 2 * (size_t)s->n_head * (size_t)s->d_head;

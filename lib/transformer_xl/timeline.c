@@ -74,12 +74,11 @@ static size_t attention_scratch(const struct transformer_xl *net,
                       2 * (size_t)net->d_head + plan->ring.values.width);
 }
 
-static size_t all_scratch(const struct transformer_xl *net, const struct layer_list *list,
-                          const struct timeline_plan *plan) {
+static size_t all_scratch(const struct transformer_xl *net, const struct timeline_plan *plan) {
     size_t most =
         larger(attention_scratch(net, plan), adaptive_scratch(&net->network.ends, plan->chunk));
     most = larger(most, positions_scratch(&plan->positions));
-    return larger(most, layers_scratch(list, plan->chunk, POSITION_BLOCK));
+    return larger(most, layers_scratch(&net->network, plan->chunk, POSITION_BLOCK));
 }
 
 /* The most that any product of a session packs. */
@@ -121,7 +120,6 @@ static txl_status check_session(const struct network *network, const txl_setting
 static struct timeline *lay_out(const struct network *network, const struct kernels *kernels,
                                 const txl_settings *settings, struct arena *arena) {
     const struct transformer_xl *net = (const struct transformer_xl *)network;
-    const struct layer_list list = network_layers(network, &transformer_xl_parameters);
     const struct timeline_plan plan = make_plan(net, settings);
     struct transformer_xl_timeline unused, *taken = arena_take(arena, 1, sizeof *taken);
     struct transformer_xl_timeline *timeline = taken ? taken : &unused;
@@ -133,9 +131,9 @@ static struct timeline *lay_out(const struct network *network, const struct kern
                                                  .ring = plan.ring,
                                                  .fresh = true};
     struct timeline *t = &timeline->base;
-    compute_lay_out(&t->compute, settings->threads, all_scratch(net, &list, &plan),
+    compute_lay_out(&t->compute, settings->threads, all_scratch(net, &plan),
                     all_packed(net, kernels, &plan), 4 * (size_t)net->n_layer + ENDS_ORDER, arena);
-    layers_lay_out(&t->layers, &list, arena);
+    layers_lay_out(&t->layers, network, arena);
     adaptive_lay_out(&t->adaptive, &network->ends, plan.chunk,
                      settings->arithmetic == TXL_ARITHMETIC_EXACT, arena);
     size_t width = head_width(net), d_model = (size_t)net->d_model, d_inner = (size_t)net->d_inner;
@@ -155,7 +153,7 @@ static struct timeline *lay_out(const struct network *network, const struct kern
     ring_lay_out(&timeline->ring, arena);
     if (!taken)
         return NULL;
-    layers_order(&list, &t->compute);
+    layers_order(network, &t->compute);
     adaptive_order(&network->ends, &t->compute);
     return &taken->base;
 }
@@ -200,9 +198,8 @@ static void reset(struct timeline *base) {
 
 static uint64_t timeline_bytes(const struct network *network, const txl_settings *settings) {
     const struct transformer_xl *net = (const struct transformer_xl *)network;
-    const struct layer_list list = network_layers(network, &transformer_xl_parameters);
     const struct timeline_plan plan = make_plan(net, settings);
-    return pool_bytes(settings->threads) + layers_bytes(&list, settings->threads) +
+    return pool_bytes(settings->threads) + layers_bytes(network, settings->threads) +
            ring_bytes(&plan.ring) + positions_bytes(&plan.positions);
 }
 

@@ -24,10 +24,9 @@
 #include "xlnet.h"
 
 void xlnet_costs(const struct network *network, const txl_settings *settings, txl_costs *costs) {
-    const struct layer_list list = network_layers(network, &xlnet_parameters);
     const struct xlnet *net = (const struct xlnet *)network;
     uint64_t bytes = 0, layers = 0, ends = 0;
-    layers_costs(&list, &bytes, &layers);
+    layers_costs(network, &bytes, &layers);
     ends_costs(&network->ends, &bytes, &ends);
     double width = (double)net->n_head * net->d_head * net->n_layer;
     double generated = settings->mem_len + 1, distances = generated;

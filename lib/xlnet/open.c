@@ -28,6 +28,7 @@ txl_status xlnet_open(const void *settings, const struct tensors *tensors, struc
     if (!net)
         return txl_fail_memory(error, "the network", sizeof *net);
     *network = &net->network;
+    net->network.parameters = &xlnet_parameters;
     net->network.settings = settings;
     net->network.weights = tensors->weights;
     set_dimensions(net, s);

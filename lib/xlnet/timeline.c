@@ -15,10 +15,10 @@ static size_t attention_scratch(const struct xlnet_timeline *timeline) {
     return XLNET_BLOCK * row + timeline->capacity;
 }
 
-static size_t all_scratch(const struct xlnet_timeline *timeline, const struct layer_list *list) {
+static size_t all_scratch(const struct xlnet_timeline *timeline) {
     size_t most = larger(attention_scratch(timeline),
                          adaptive_scratch(&timeline->net->network.ends, XLNET_QUERIES));
-    return larger(most, layers_scratch(list, XLNET_CHUNK, XLNET_CHUNK));
+    return larger(most, layers_scratch(&timeline->net->network, XLNET_CHUNK, XLNET_CHUNK));
 }
 
 /* The most that any product of a session packs. */
@@ -60,7 +60,6 @@ static void take_rows(struct xlnet_timeline *timeline, struct arena *arena) {
 static struct timeline *lay_out(const struct network *network, const struct kernels *kernels,
                                 const txl_settings *settings, struct arena *arena) {
     const struct xlnet *net = (const struct xlnet *)network;
-    const struct layer_list list = network_layers(network, &xlnet_parameters);
     struct xlnet_timeline unused, *taken = arena_take(arena, 1, sizeof *taken);
     struct xlnet_timeline *timeline = taken ? taken : &unused;
     *timeline = (struct xlnet_timeline){.base = {.network = network,
@@ -72,24 +71,23 @@ static struct timeline *lay_out(const struct network *network, const struct kern
                                    (size_t)settings->mem_len + (size_t)settings->tgt_len,
                                    &timeline->keys, &timeline->values);
     struct timeline *t = &timeline->base;
-    compute_lay_out(&t->compute, settings->threads, all_scratch(timeline, &list),
-                    all_packed(net, kernels), 4 * (size_t)net->n_layer + ENDS_ORDER, arena);
-    layers_lay_out(&t->layers, &list, arena);
+    compute_lay_out(&t->compute, settings->threads, all_scratch(timeline), all_packed(net, kernels),
+                    4 * (size_t)net->n_layer + ENDS_ORDER, arena);
+    layers_lay_out(&t->layers, network, arena);
     adaptive_lay_out(&t->adaptive, &network->ends, XLNET_QUERIES, false, arena);
     take_rows(timeline, arena);
     rows_lay_out(&timeline->keys, arena);
     rows_lay_out(&timeline->values, arena);
     if (!taken)
         return NULL;
-    layers_order(&list, &t->compute);
+    layers_order(network, &t->compute);
     adaptive_order(&network->ends, &t->compute);
     return &taken->base;
 }
 
 static uint64_t timeline_bytes(const struct network *network, const txl_settings *settings) {
     const struct xlnet *net = (const struct xlnet *)network;
-    const struct layer_list list = network_layers(network, &xlnet_parameters);
-    return pool_bytes(settings->threads) + layers_bytes(&list, settings->threads) +
+    return pool_bytes(settings->threads) + layers_bytes(network, settings->threads) +
            distances_bytes(net, settings);
 }
 
