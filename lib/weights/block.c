@@ -168,8 +168,8 @@ static txl_status store_part(struct block_coder *coder, int level, const uint8_t
 
 /* Stores the elements as planes if that takes less than block->stored. */
 static txl_status try_planes(struct block_coder *coder, enum weights_type type, int level,
-                             const void *elements, size_t size, void *out, struct block *block,
-                             txl_error *error) {
+                             const void *elements, size_t size, void *out,
+                             struct layout_block *block, txl_error *error) {
     size_t n = size / weights_type_size(type), first = 0, rest = 0;
     size_t bound = block_bound(WEIGHTS_BLOCK_SIZE);
     planes_of[type].split(elements, n, coder->planes);
@@ -189,7 +189,7 @@ static txl_status try_planes(struct block_coder *coder, enum weights_type type, 
 
 /* Stores them as one zstd frame if that takes less. */
 static txl_status try_whole(struct block_coder *coder, int level, const void *elements, size_t size,
-                            void *out, struct block *block, txl_error *error) {
+                            void *out, struct layout_block *block, txl_error *error) {
     size_t stored = 0;
     txl_status status = store_part(coder, level, elements, size, coder->attempt,
                                    block_bound(WEIGHTS_BLOCK_SIZE), &stored, error);
@@ -203,7 +203,7 @@ static txl_status try_whole(struct block_coder *coder, int level, const void *el
 }
 
 txl_status block_encode(struct block_coder *coder, enum weights_type type, int level,
-                        const void *elements, size_t size, void *out, struct block *block,
+                        const void *elements, size_t size, void *out, struct layout_block *block,
                         txl_error *error) {
     block->encoding = BLOCK_RAW;
     block->stored = (uint32_t)size;
@@ -241,8 +241,8 @@ static txl_status load_part(struct block_coder *coder, const uint8_t *stored, si
 }
 
 txl_status block_decode(struct block_coder *coder, enum weights_type type,
-                        const struct block *block, const void *stored, void *elements, size_t size,
-                        txl_error *error) {
+                        const struct layout_block *block, const void *stored, void *elements,
+                        size_t size, txl_error *error) {
     if (checksum_of(stored, block->stored) != block->checksum)
         return txl_fail(error, TXL_FORMAT, "a block's checksum differs: the file is damaged");
     switch (block->encoding) {

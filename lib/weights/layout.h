@@ -1,4 +1,4 @@
-/* The byte layout of weights-format.md, shared by read.c and write.c. */
+/* The byte layout of weights-format.md. */
 #ifndef TXL_WEIGHTS_LAYOUT_H
 #define TXL_WEIGHTS_LAYOUT_H
 
@@ -45,8 +45,11 @@ struct layout_tensor {
 };
 
 struct layout_block {
-    uint64_t offset, checksum;
-    uint32_t stored, first_part, encoding, reserved;
+    uint64_t offset, checksum; /* XXH3-64 of the stored bytes */
+    uint32_t stored;           /* bytes in the file */
+    uint32_t first_part;       /* BLOCK_PLANES: stored bytes of the exponent plane; else 0 */
+    uint32_t encoding;         /* enum block_encoding; q8 has no planes */
+    uint32_t reserved;         /* 0 */
 };
 
 _Static_assert(sizeof(struct layout_header) == 104, "no padding");

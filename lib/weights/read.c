@@ -1,6 +1,5 @@
 /* Reading weights files.  The file may come from anybody: every number in it is compared with the
  * file's size, or with what it must agree with, before it is used. */
-#include "layout.h"
 #include "lib/base/error.h"
 #include "lib/base/limits.h"
 #include "lib/base/pages.h"
@@ -104,17 +103,12 @@ static txl_status read_blocks(struct weights *w, const struct index_view *view, 
         return txl_fail_memory(error, "the index", (uint64_t)w->n_block * sizeof *w->block);
     uint64_t end = data; /* blocks lie in order, so none can overlap another */
     for (size_t i = 0; i < w->n_block; i++) {
-        struct layout_block record;
-        memcpy(&record, view->blocks + i * view->head.block_size, sizeof record);
-        if (record.offset % WEIGHTS_ALIGNMENT != 0 || record.offset < end ||
-            record.offset > w->size || record.stored > w->size - record.offset)
+        struct layout_block *block = &w->block[i];
+        memcpy(block, view->blocks + i * view->head.block_size, sizeof *block);
+        if (block->offset % WEIGHTS_ALIGNMENT != 0 || block->offset < end ||
+            block->offset > w->size || block->stored > w->size - block->offset)
             return damaged(w, "a block lies outside its place", error);
-        end = record.offset + record.stored;
-        w->block[i] = (struct block){.offset = record.offset,
-                                     .checksum = record.checksum,
-                                     .stored = record.stored,
-                                     .first_part = record.first_part,
-                                     .encoding = record.encoding};
+        end = block->offset + block->stored;
     }
     return TXL_OK;
 }
@@ -122,7 +116,7 @@ static txl_status read_blocks(struct weights *w, const struct index_view *view, 
 /* The elements in the mapped file if every block is raw and follows the one before; else NULL. */
 static const void *raw_elements(const struct weights *w, const struct weights_tensor *t) {
     for (uint32_t i = 0; i < t->n_block; i++) {
-        const struct block *block = &w->block[t->first_block + i];
+        const struct layout_block *block = &w->block[t->first_block + i];
         uint64_t begin;
         size_t size;
         weights_block_extent(t, i, &begin, &size);
@@ -275,7 +269,7 @@ void weights_close(struct weights *w) {
 }
 
 void weights_release_block(const struct weights *w, const struct weights_tensor *t, uint32_t i) {
-    const struct block *block = &w->block[t->first_block + i];
+    const struct layout_block *block = &w->block[t->first_block + i];
     uintptr_t begin = (uintptr_t)w->data + block->offset, end = begin + block->stored;
     /* Releases one piece later than it could: other threads are still reading the blocks just
      * before this one. */
@@ -317,7 +311,7 @@ static txl_status check_scales(const struct weights_tensor *t, uint64_t begin, s
 
 txl_status weights_read_block(const struct weights *w, const struct weights_tensor *t, uint32_t i,
                               struct block_coder *coder, void *out, txl_error *error) {
-    const struct block *block = &w->block[t->first_block + i];
+    const struct layout_block *block = &w->block[t->first_block + i];
     uint64_t begin;
     size_t size;
     weights_block_extent(t, i, &begin, &size);

@@ -3,6 +3,7 @@
 #ifndef TXL_WEIGHTS_H
 #define TXL_WEIGHTS_H
 
+#include "layout.h"
 #include "lib/base/mapped_file.h"
 
 #define WEIGHTS_MAX_DIM 4
@@ -41,14 +42,6 @@ enum block_encoding {
     BLOCK_PLANES = 2 /* the plane of exponents, then the rest; each a zstd frame or raw */
 };
 
-struct block {
-    uint64_t offset;     /* in the file */
-    uint64_t checksum;   /* XXH3-64 of the stored bytes */
-    uint32_t stored;     /* bytes in the file */
-    uint32_t first_part; /* BLOCK_PLANES: stored bytes of the exponent plane; else 0 */
-    uint32_t encoding;   /* enum block_encoding; q8 has no planes */
-};
-
 /* Upper bound of what block_encode stores for `size` bytes. */
 size_t block_bound(size_t size);
 
@@ -63,13 +56,13 @@ void block_coder_free(struct block_coder *coder);
 /* Encodes `size` bytes of elements in the smallest encoding: level 0 stores them raw, else level
  * is zstd's.  Fills all of *block but its offset.  out[block_bound(size)]. */
 txl_status block_encode(struct block_coder *coder, enum weights_type type, int level,
-                        const void *elements, size_t size, void *out, struct block *block,
+                        const void *elements, size_t size, void *out, struct layout_block *block,
                         txl_error *error);
 
 /* Checks the checksum and expands the block to exactly `size` bytes of elements. */
 txl_status block_decode(struct block_coder *coder, enum weights_type type,
-                        const struct block *block, const void *stored, void *elements, size_t size,
-                        txl_error *error);
+                        const struct layout_block *block, const void *stored, void *elements,
+                        size_t size, txl_error *error);
 
 /* ---- Reading (read.c) --------------------------------------------------------------------- */
 
@@ -99,7 +92,7 @@ struct weights {
     size_t vocabulary_size;
     struct weights_tensor *tensor; /* in the order of the file */
     size_t n_tensor;
-    struct block *block;
+    struct layout_block *block;
     size_t n_block;
 };
 

@@ -1,7 +1,6 @@
 /* Writing weights files.  The index precedes the data, and its size follows from the tensors'
  * shapes alone.  So the blocks are written first, one after the other, behind a gap that header,
  * settings, vocabulary and index fill at the end. */
-#include "layout.h"
 #include "lib/base/error.h"
 #include "lib/base/output_file.h"
 #include "lib/base/q8.h"
@@ -29,7 +28,7 @@ struct slot {
         *elements; /* and the elements; for q8 with all that share a scale with one of the block */
     void *narrow;  /* the block's bytes */
     void *stored;
-    struct block block;
+    struct layout_block block;
     struct block_coder *coder;
     txl_status status;
     txl_error error;
@@ -157,17 +156,13 @@ static txl_status flush_slots(struct writer *w, txl_error *error) {
         struct slot *slot = &w->slot[i];
         if (slot->status)
             return txl_fail(error, slot->status, "%s", slot->error.message);
-        uint64_t offset = weights_aligned(w->end);
+        slot->block.offset = weights_aligned(w->end);
         txl_status status =
-            output_file_write(w->out, slot->stored, slot->block.stored, offset, error);
+            output_file_write(w->out, slot->stored, slot->block.stored, slot->block.offset, error);
         if (status)
             return status;
-        w->end = offset + slot->block.stored;
-        w->block[w->done_block++] = (struct layout_block){.offset = offset,
-                                                          .checksum = slot->block.checksum,
-                                                          .stored = slot->block.stored,
-                                                          .first_part = slot->block.first_part,
-                                                          .encoding = slot->block.encoding};
+        w->end = slot->block.offset + slot->block.stored;
+        w->block[w->done_block++] = slot->block;
         w->done_bytes += slot->size;
     }
     w->filled = 0;

@@ -246,7 +246,7 @@ static void damage(const struct image *image, const char *tensor) {
     const struct weights_tensor *t = weights_find(weights, tensor);
     assert_non_null(t);
     assert_null(t->raw);
-    const struct block *block = &weights->block[t->first_block + t->n_block - 1];
+    const struct layout_block *block = &weights->block[t->first_block + t->n_block - 1];
     image->data[block->offset + block->stored / 2] ^= 1;
     weights_close(weights);
 }

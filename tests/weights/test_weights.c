@@ -585,9 +585,9 @@ TEST(impossible_scales_are_refused) {
 
 TEST(raw_blocks_have_their_tensors_size) {
     static const uint8_t stored[3] = {1, 2, 3};
-    struct block block = {.stored = sizeof stored,
-                          .encoding = BLOCK_RAW,
-                          .checksum = XXH3_64bits(stored, sizeof stored)};
+    struct layout_block block = {.stored = sizeof stored,
+                                 .encoding = BLOCK_RAW,
+                                 .checksum = XXH3_64bits(stored, sizeof stored)};
     struct block_coder *coder = block_coder_new(true);
     uint8_t out[4];
     txl_error error;
@@ -624,7 +624,7 @@ TEST(frames_have_their_blocks_size) {
     enum { SIZE = 4096 };
     static float zeros[SIZE / 4], out[SIZE / 2];
     txl_error error;
-    struct block block = {0};
+    struct layout_block block = {0};
     struct block_coder *coder = block_coder_new(true);
     char *stored = malloc(block_bound(SIZE));
     assert_non_null(coder);
