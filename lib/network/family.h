@@ -15,6 +15,7 @@ struct network {
     const struct weights *weights;
     struct ends ends; /* embedding and softmax */
     int n_layer;
+    void *layer;           /* [n_layer] of the family's structs, of parameters->layer_size bytes */
     size_t row_width;      /* floats of a layer's keys and values of one position */
     bool has_memory;       /* else a session keeps only the ids of its segment */
     bool zero_memory;      /* the first memory is mem_len rows of zeros, not empty */

@@ -19,13 +19,9 @@ static int next_matrix(const struct network *network, int l, int from) {
     return -1;
 }
 
-static void *part_of(const struct network *network, enum parameter_scope scope, int i) {
-    return network->parameters->part((void *)network, scope, i);
-}
-
 static struct matrix *matrix_of(const struct network *network, int l, int parameter) {
     return parameter_matrix(&network->parameters->parameter[parameter],
-                            part_of(network, PARAMETER_LAYER, l));
+                            network_part(network, PARAMETER_LAYER, l));
 }
 
 void layers_order(const struct network *network, struct compute *compute) {
@@ -59,7 +55,7 @@ void layers_costs(const struct network *network, uint64_t *bytes, uint64_t *prod
             *bytes += t.n_row * sizeof(float);
             continue;
         }
-        *bytes += matrix_bytes(parameter_matrix(p, part_of(network, p->scope, t.i)));
+        *bytes += matrix_bytes(parameter_matrix(p, network_part(network, p->scope, t.i)));
         *products += t.n_row * t.n_column;
     }
 }
@@ -111,7 +107,8 @@ static txl_status expand_layer(struct layers *layers, int l, txl_error *error) {
     const struct network *network = layers->network;
     char *next = layers->memory;
     layers->number = -1;
-    memcpy(layers->layer, part_of(network, PARAMETER_LAYER, l), network->parameters->layer_size);
+    memcpy(layers->layer, network_part(network, PARAMETER_LAYER, l),
+           network->parameters->layer_size);
     for (int i = -1; (i = next_matrix(network, l, i)) >= 0;) {
         struct matrix *matrix = parameter_matrix(&network->parameters->parameter[i], layers->layer);
         const struct weights_tensor *tensor = matrix->compressed;
@@ -129,7 +126,7 @@ static txl_status expand_layer(struct layers *layers, int l, txl_error *error) {
 
 txl_status layers_get(struct layers *layers, int l, const void **layer, txl_error *error) {
     txl_status status = TXL_OK;
-    *layer = layers->expander ? layers->layer : part_of(layers->network, PARAMETER_LAYER, l);
+    *layer = layers->expander ? layers->layer : network_part(layers->network, PARAMETER_LAYER, l);
     if (layers->expander && layers->number != l)
         status = expand_layer(layers, l, error);
     return status;

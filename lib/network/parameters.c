@@ -1,5 +1,6 @@
 /* Walks a table of parameters: names, shapes, and which tensors a model has. */
 #include "parameters.h"
+#include "family.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -51,13 +52,21 @@ bool parameter_next(struct parameter_walk *w, struct parameter_tensor *tensor) {
     return true;
 }
 
-txl_status parameters_open(const struct parameter_table *table, const void *settings,
-                           const struct tensors *tensors, void *network, txl_error *error) {
-    struct parameter_walk walk = parameter_walk(table, settings);
+void *network_part(const struct network *network, enum parameter_scope scope, int i) {
+    if (scope == PARAMETER_BAND)
+        return &network->ends.band[i];
+    if (scope == PARAMETER_LAYER)
+        return (char *)network->layer + (size_t)i * network->parameters->layer_size;
+    return (void *)network;
+}
+
+txl_status parameters_open(struct network *network, const struct tensors *tensors,
+                           txl_error *error) {
+    struct parameter_walk walk = parameter_walk(network->parameters, network->settings);
     struct parameter_tensor t;
     txl_status status = TXL_OK;
     while (!status && parameter_next(&walk, &t)) {
-        char *place = (char *)table->part(network, t.parameter->scope, t.i) + t.parameter->place;
+        char *place = (char *)network_part(network, t.parameter->scope, t.i) + t.parameter->place;
         if (t.parameter->kind == PARAMETER_VECTOR)
             status = tensors_vector(tensors, t.name, t.n_row, (const float **)(void *)place, error);
         else

@@ -42,9 +42,7 @@ struct parameter_table {
     int (*count)(const void *settings, enum parameter_scope scope);
     bool (*has)(const void *settings, int when, int i);
     uint64_t (*size)(const void *settings, int size, int i);
-    /* The part of an open network in which `place` is an offset. */
-    void *(*part)(void *network, enum parameter_scope scope, int i);
-    size_t layer_size; /* bytes of such a part for a layer */
+    size_t layer_size; /* bytes of the part of an open network that a layer is */
 };
 
 /* A tensor of a network: a parameter of one band, one layer, or the whole. */
@@ -67,10 +65,14 @@ struct parameter_walk parameter_walk(const struct parameter_table *table, const 
 /* Returns false when there are no more. */
 bool parameter_next(struct parameter_walk *walk, struct parameter_tensor *tensor);
 
-/* Sets the pointers to all tensors.  Fails if one is missing or its size does not follow from the
- * settings. */
-txl_status parameters_open(const struct parameter_table *table, const void *settings,
-                           const struct tensors *tensors, void *network, txl_error *error);
+/* The part of an open network in which a parameter's `place` is an offset. */
+struct network;
+void *network_part(const struct network *network, enum parameter_scope scope, int i);
+
+/* Sets the pointers to all tensors of the network, whose parts are there.  Fails if one is missing
+ * or its size does not follow from the settings. */
+txl_status parameters_open(struct network *network, const struct tensors *tensors,
+                           txl_error *error);
 
 /* Whether a tensor of that name is a layer's matrix. */
 bool parameter_is_layer_matrix(const struct parameter_table *table, const char *name);

@@ -12,7 +12,7 @@ static txl_status allocate(struct transformer_xl *net, const struct transformer_
     net->network.ends.band = calloc(n_band, sizeof *net->network.ends.band);
     if (!net->network.ends.band)
         return txl_fail_memory(error, "the bands", n_band * sizeof *net->network.ends.band);
-    net->layer = calloc(n_layer, sizeof *net->layer);
+    net->network.layer = net->layer = calloc(n_layer, sizeof *net->layer);
     if (!net->layer)
         return txl_fail_memory(error, "the layers", n_layer * sizeof *net->layer);
     return TXL_OK;
@@ -79,7 +79,7 @@ txl_status transformer_xl_open(const void *settings, const struct tensors *tenso
     set_dimensions(net, settings);
     txl_status status = allocate(net, settings, error);
     if (!status)
-        status = parameters_open(&transformer_xl_parameters, settings, tensors, net, error);
+        status = parameters_open(&net->network, tensors, error);
     if (status)
         return status;
     divide_bands(&net->network.ends, settings);

@@ -285,17 +285,9 @@ static uint64_t parameter_size(const void *settings, int size, int i) {
     }
 }
 
-static void *parameter_part(void *network, enum parameter_scope scope, int i) {
-    struct transformer_xl *net = network;
-    if (scope == PARAMETER_BAND)
-        return &net->network.ends.band[i];
-    return scope == PARAMETER_LAYER ? (void *)&net->layer[i] : net;
-}
-
 const struct parameter_table transformer_xl_parameters = {.parameter = parameters,
                                                           .n = N_TRANSFORMER_XL_PARAMETER,
                                                           .count = count_parts,
                                                           .has = has_parameter,
                                                           .size = parameter_size,
-                                                          .part = parameter_part,
                                                           .layer_size = sizeof(struct layer)};

@@ -32,10 +32,10 @@ txl_status xlnet_open(const void *settings, const struct tensors *tensors, struc
     net->network.settings = settings;
     net->network.weights = tensors->weights;
     set_dimensions(net, s);
-    net->layer = calloc((size_t)s->n_layer, sizeof *net->layer);
+    net->network.layer = net->layer = calloc((size_t)s->n_layer, sizeof *net->layer);
     if (!net->layer)
         return txl_fail_memory(error, "the layers", (uint64_t)s->n_layer * sizeof *net->layer);
-    txl_status status = parameters_open(&xlnet_parameters, settings, tensors, net, error);
+    txl_status status = parameters_open(&net->network, tensors, error);
     if (!status && s->tied_weights)
         net->band.softmax = net->band.embedding;
     return status;

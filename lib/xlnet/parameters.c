@@ -153,17 +153,9 @@ static uint64_t parameter_size(const void *settings, int size, int i) {
     }
 }
 
-static void *parameter_part(void *network, enum parameter_scope scope, int i) {
-    struct xlnet *net = network;
-    if (scope == PARAMETER_BAND)
-        return &net->band;
-    return scope == PARAMETER_LAYER ? (void *)&net->layer[i] : net;
-}
-
 const struct parameter_table xlnet_parameters = {.parameter = parameters,
                                                  .n = N_XLNET_PARAMETER,
                                                  .count = count_parts,
                                                  .has = has_parameter,
                                                  .size = parameter_size,
-                                                 .part = parameter_part,
                                                  .layer_size = sizeof(struct xlnet_layer)};
