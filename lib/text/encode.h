@@ -40,7 +40,11 @@ struct txl_encoder {
 };
 
 /* The span of `bytes` bytes, `characters` code points, from the place on. */
-struct span encode_span(const struct place *place, uint64_t bytes, uint64_t characters);
+static inline struct span encode_span(const struct place *place, uint64_t bytes,
+                                      uint64_t characters) {
+    return (struct span){place->offset, place->offset + bytes, place->line,
+                         place->column, place->character,      place->character + characters};
+}
 
 /* The span between two places. */
 struct span encode_between(const struct place *begin, const struct place *end);

@@ -38,11 +38,6 @@ static struct place place_behind_line(const struct place *end, uint64_t bytes) {
     return (struct place){end->line + 1, 1, end->offset + bytes, end->character + bytes};
 }
 
-struct span encode_span(const struct place *place, uint64_t bytes, uint64_t characters) {
-    return (struct span){place->offset, place->offset + bytes, place->line,
-                         place->column, place->character,      place->character + characters};
-}
-
 struct span encode_between(const struct place *begin, const struct place *end) {
     return encode_span(begin, end->offset - begin->offset, end->character - begin->character);
 }
