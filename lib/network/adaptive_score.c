@@ -14,8 +14,7 @@ struct softmax {
     struct adaptive *adaptive;
     const struct compute *compute;
     size_t count;
-    const float *projected; /* [count, d_band] */
-    struct operand operand; /* the same as an operand; add_nats prepares it */
+    struct operand operand; /* `count` rows, projected to the band's width */
     const struct matrix *w[2];
     const float *bias[2];
 };
@@ -59,19 +58,6 @@ static double log_sum_exp(const struct adaptive *a, size_t blocks, size_t t) {
         sum += partial[1] * exp(partial[0] - max);
     }
     return max + log(sum);
-}
-
-/* Computes all blocks, and returns how many they are. */
-static size_t run_softmax(struct softmax *s) {
-    size_t blocks = adaptive_blocks(s->w[0]) + (s->w[1] ? adaptive_blocks(s->w[1]) : 0);
-    s->operand = compute_prepare(s->compute, s->count, s->projected, s->w[0]->n_col, s->w[0]);
-    pool_run(s->compute->pool, (int)blocks, softmax_task, s);
-    return blocks;
-}
-
-/* The nats of entry[m]. */
-static float nats_of(const struct adaptive *a, size_t blocks, size_t m) {
-    return (float)(log_sum_exp(a, blocks, m) - a->logit[m]);
 }
 
 /* ---- Exact arithmetic: by rows ------------------------------------------------------------ */
@@ -145,16 +131,19 @@ static void score_blocks(struct adaptive *a, const struct compute *compute, int 
                          const float *hidden, size_t n, float *nats) {
     const struct ends *ends = a->ends;
     const struct band *band = &ends->band[i];
-    bool clusters = i == 0 && ends->n_band > 1;
-    struct softmax s = {.adaptive = a,
-                        .compute = compute,
-                        .count = n,
-                        .projected = adaptive_project(a, compute, i, hidden, n),
-                        .w = {&band->softmax, clusters ? &ends->cluster : NULL},
-                        .bias = {band->softmax_bias, ends->cluster_bias}};
-    size_t blocks = run_softmax(&s);
+    const struct matrix *cluster = i == 0 && ends->n_band > 1 ? &ends->cluster : NULL;
+    const float *projected = adaptive_project(a, compute, i, hidden, n);
+    struct softmax s = {
+        .adaptive = a,
+        .compute = compute,
+        .count = n,
+        .operand = compute_prepare(compute, n, projected, band->softmax.n_col, &band->softmax),
+        .w = {&band->softmax, cluster},
+        .bias = {band->softmax_bias, ends->cluster_bias}};
+    size_t blocks = adaptive_blocks(&band->softmax) + (cluster ? adaptive_blocks(cluster) : 0);
+    pool_run(compute->pool, (int)blocks, softmax_task, &s);
     for (size_t t = 0; t < n; t++)
-        nats[t] = nats_of(a, blocks, t);
+        nats[t] = (float)(log_sum_exp(a, blocks, t) - a->logit[t]);
 }
 
 void adaptive_score(struct adaptive *a, const struct compute *compute, const float *hidden,
