@@ -46,7 +46,7 @@ struct node {
 
 struct piece_stream {
     const struct sentencepiece *pieces;
-    txl_status (*take)(void *context, const struct piece *piece, txl_error *error);
+    take_piece *take;
     void *context;
 
     /* Raw text. */
@@ -82,10 +82,8 @@ struct piece_stream {
 
 /* ---- Making, freeing ---------------------------------------------------------------------- */
 
-txl_status piece_stream_new(const struct sentencepiece *pieces,
-                            txl_status (*take)(void *context, const struct piece *piece,
-                                               txl_error *error),
-                            void *context, struct piece_stream **stream, txl_error *error) {
+txl_status piece_stream_new(const struct sentencepiece *pieces, take_piece *take, void *context,
+                            struct piece_stream **stream, txl_error *error) {
     struct piece_stream *s = calloc(1, sizeof *s);
     if (!s)
         return txl_fail_memory(error, "the encoder", sizeof *s);

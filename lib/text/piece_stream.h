@@ -43,14 +43,14 @@ struct piece {
     const struct span *spans; /* [length]: of each byte; of a byte piece NULL */
 };
 
+/* Receives a piece; if it returns anything but TXL_OK, the call of the stream ends with that. */
+typedef txl_status take_piece(void *context, const struct piece *piece, txl_error *error);
+
 struct piece_stream;
 
-/* `take` receives the pieces in order; if it returns anything but TXL_OK, the call ends with that.
- * `pieces` must outlive the stream. */
-txl_status piece_stream_new(const struct sentencepiece *pieces,
-                            txl_status (*take)(void *context, const struct piece *piece,
-                                               txl_error *error),
-                            void *context, struct piece_stream **stream, txl_error *error);
+/* `take` receives the pieces in order.  `pieces` must outlive the stream. */
+txl_status piece_stream_new(const struct sentencepiece *pieces, take_piece *take, void *context,
+                            struct piece_stream **stream, txl_error *error);
 void piece_stream_free(struct piece_stream *stream);
 
 /* Begins a text and forgets the one before.  `goes_on`: the text follows another without a space,

@@ -24,7 +24,7 @@ enum {
 struct xlnet_stream {
     const struct vocabulary *vocabulary;
     enum xlnet_names names;
-    txl_status (*take)(void *context, const struct piece *piece, txl_error *error);
+    take_piece *take;
     void *context;
     int32_t ids[N_NAME]; /* -1: the vocabulary has no such symbol */
     float mark_score;    /* the score before a text that goes on: see continued_score */
@@ -87,7 +87,7 @@ static bool ends_in_number(const struct piece *piece) {
     return uc_digit_value(unicode_first(piece->text + i, &bytes)) >= 0;
 }
 
-static txl_status take_piece(void *context, const struct piece *piece, txl_error *error) {
+static txl_status take_word_piece(void *context, const struct piece *piece, txl_error *error) {
     struct xlnet_stream *s = context;
     if (!piece->spans || !ends_in_number(piece))
         return s->take(s->context, piece, error);
@@ -255,9 +255,8 @@ static float continued_score(const struct vocabulary *vocabulary) {
 }
 
 txl_status xlnet_stream_new(const struct vocabulary *vocabulary, enum xlnet_names how,
-                            txl_status (*take)(void *context, const struct piece *piece,
-                                               txl_error *error),
-                            void *context, struct xlnet_stream **stream, txl_error *error) {
+                            take_piece *take, void *context, struct xlnet_stream **stream,
+                            txl_error *error) {
     struct xlnet_stream *s = calloc(1, sizeof *s);
     if (!s)
         return txl_fail_memory(error, "the encoder", sizeof *s);
@@ -268,7 +267,7 @@ txl_status xlnet_stream_new(const struct vocabulary *vocabulary, enum xlnet_name
     s->mark_score = continued_score(vocabulary);
     for (int i = 0; i < N_NAME; i++)
         s->ids[i] = vocabulary_find(vocabulary, names[i], strlen(names[i]));
-    txl_status status = piece_stream_new(vocabulary->pieces, take_piece, s, &s->words, error);
+    txl_status status = piece_stream_new(vocabulary->pieces, take_word_piece, s, &s->words, error);
     if (!status)
         status = piece_stream_new(vocabulary->pieces, take_number, s, &s->number, error);
     if (status) {

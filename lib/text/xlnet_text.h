@@ -32,9 +32,8 @@ struct xlnet_stream;
 /* `take` receives the pieces and the symbols; a symbol's `spans` is NULL. `vocabulary` must outlive
  * the stream. */
 txl_status xlnet_stream_new(const struct vocabulary *vocabulary, enum xlnet_names names,
-                            txl_status (*take)(void *context, const struct piece *piece,
-                                               txl_error *error),
-                            void *context, struct xlnet_stream **stream, txl_error *error);
+                            take_piece *take, void *context, struct xlnet_stream **stream,
+                            txl_error *error);
 void xlnet_stream_free(struct xlnet_stream *stream);
 
 /* Begins a text.  `goes_on`: it continues the word in which the text before ended. */
