@@ -3,6 +3,7 @@
 #include "compress.h"
 #include "lib/base/error.h"
 #include "lib/base/reserved.h"
+#include "lib/base/sizes.h"
 #include "lib/text/lossless.h"
 #include "session.h"
 #include "token_streams.h"
@@ -223,13 +224,8 @@ static txl_status write_frame(txl_compressor *c, txl_error *error) {
     return write_out(c, error);
 }
 
-static uint32_t count_streams(const txl_compressor *c) {
-    const size_t most = c->most / MAX_STREAM, n = (c->frame.size + STREAM_TEXT - 1) / STREAM_TEXT;
-    return (uint32_t)(n < most ? n : most);
-}
-
 static txl_status compress_frame(txl_compressor *c, txl_error *error) {
-    c->frame.n = count_streams(c);
+    c->frame.n = (uint32_t)smaller(pieces(c->frame.size, STREAM_TEXT), c->most / MAX_STREAM);
     c->frame.offset = c->done.size;
     txl_status status = cut_frame(c, error);
     if (!status)
