@@ -5,7 +5,6 @@
 #include "lib/base/q8.h"
 #include "lib/base/threads.h"
 #include "lib/weights/expand.h"
-#include "parameters.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -34,18 +33,17 @@ static txl_status map_arena(struct tensors *t, txl_error *error) {
 /* Raw tensors are used in the mapped file; tensors that stay compressed are expanded by each
  * session. */
 txl_status tensors_open(struct tensors *t, const struct weights *weights,
-                        const struct parameter_table *compressed, txl_error *error) {
+                        bool (*stays_compressed)(const void *context, const char *name),
+                        const void *context, txl_error *error) {
     size_t n = weights->n_tensor;
     *t = (struct tensors){.weights = weights};
     t->element = calloc(n + 1, sizeof *t->element);
     t->expanded = calloc(n + 1, sizeof *t->expanded);
     if (!t->element || !t->expanded)
         return txl_fail_memory(error, "the tensors", n * sizeof *t->element);
-    for (size_t i = 0; i < n; i++) {
-        const struct weights_tensor *tensor = &weights->tensor[i];
-        bool stays = compressed && parameter_is_layer_matrix(compressed, tensor->name);
-        t->expanded[i] = !tensor->raw && !stays;
-    }
+    for (size_t i = 0; i < n; i++)
+        t->expanded[i] = !weights->tensor[i].raw &&
+                         !(stays_compressed && stays_compressed(context, weights->tensor[i].name));
     txl_status status = map_arena(t, error);
     char *next = t->arena;
     for (size_t i = 0; i < n && !status; i++) {

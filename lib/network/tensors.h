@@ -34,12 +34,11 @@ struct tensors {
     size_t arena_size;
 };
 
-/* Finds a place for every tensor.  Those in the arena have their elements only after
- * tensors_expand.  The layers' matrices of the table `compressed`, unless NULL, stay as they are.
- */
-struct parameter_table;
+/* Finds a place for every tensor; `stays_compressed` may be NULL.  Those in the arena have their
+ * elements only after tensors_expand. */
 txl_status tensors_open(struct tensors *tensors, const struct weights *weights,
-                        const struct parameter_table *compressed, txl_error *error);
+                        bool (*stays_compressed)(const void *context, const char *name),
+                        const void *context, txl_error *error);
 void tensors_close(struct tensors *tensors);
 
 /* Expands the tensors in the arena, with `threads` threads (0: one for each processor). */

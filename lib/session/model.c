@@ -55,6 +55,11 @@ static txl_status list_banned(txl_model *model, txl_error *error) {
     return good ? TXL_OK : txl_fail_memory(error, "the banned symbols", sizeof v->unk);
 }
 
+static bool stays_compressed(const void *context, const char *name) {
+    const txl_model *model = context;
+    return model->compressed && parameter_is_layer_matrix(model->family->parameters, name);
+}
+
 /* Programs that read the older format alone would have computed something else. */
 static txl_status check_version(const txl_model *model, txl_error *error) {
     const struct weights *w = model->weights;
@@ -77,6 +82,7 @@ txl_status model_open_weights(struct weights *weights, bool compressed, int thre
     }
     blas_threads_hold();
     m->weights = weights;
+    m->compressed = compressed;
     txl_status status = kernels_choose(&m->kernels, error);
     if (!status)
         status = read_family(m, error);
@@ -90,8 +96,7 @@ txl_status model_open_weights(struct weights *weights, bool compressed, int thre
     if (!status)
         status = check_version(m, error);
     if (!status)
-        status =
-            tensors_open(&m->tensors, weights, compressed ? m->family->parameters : NULL, error);
+        status = tensors_open(&m->tensors, weights, stays_compressed, m, error);
     if (!status)
         status = m->family->open(m->settings, &m->tensors, &m->network, error);
     if (!status) /* last, because it takes longest: a wrong file is refused before */

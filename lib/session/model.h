@@ -18,6 +18,7 @@ struct txl_model {
     struct vocabulary vocabulary;
     struct id_list banned; /* what txl_model_banned returns */
     const struct kernels *kernels;
+    bool compressed; /* the matrices of layers stay compressed */
     struct tensors tensors;
     struct network *network;
 };
