@@ -1,6 +1,7 @@
 /* The tables of a Transformer-XL's settings and parameters. */
 #include "parameters.h"
 #include "lib/base/error.h"
+#include "lib/network/parameter_rows.h"
 #include "transformer_xl.h"
 
 /* ---- Settings ----------------------------------------------------------------------------- */
@@ -102,7 +103,7 @@ txl_status transformer_xl_check(const void *settings, const char *name, txl_stat
     const struct transformer_xl_settings *s = settings;
     enum attention_type attn_type = s->attn_type;
     if (s->d_model % 2)
-        return txl_fail(error, failure, "%s: d_model is odd", name);
+        return txl_fail(error, failure, "%s: d_model is %d, an odd number", name, s->d_model);
     if (attn_type == ATTENTION_LEARNED_POSITION && s->n_head * s->d_head != s->d_model)
         return txl_fail(error, failure, "%s: attn_type 3 needs n_head * d_head = d_model", name);
     if (attention_is_learned(attn_type) && s->max_klen == 0)
@@ -150,17 +151,12 @@ enum {
     V_OWN
 };
 
-#define BAND(kind, member)                                                                         \
-    PARAMETER_BAND, PARAMETER_##kind, USED_BY_ENDS, .place = offsetof(struct band, member)
 #define ENDS(kind, member)                                                                         \
     PARAMETER_GLOBAL, PARAMETER_##kind, USED_BY_ENDS,                                              \
         .place = offsetof(struct transformer_xl, network.ends.member)
 #define GLOBAL(use, member)                                                                        \
     PARAMETER_GLOBAL, PARAMETER_VECTOR, use, .place = offsetof(struct transformer_xl, member)
-#define LAYER(kind, use, member)                                                                   \
-    PARAMETER_LAYER, PARAMETER_##kind, use, .place = offsetof(struct layer, member)
-#define MATRIX(n_row, n_column) .rows = n_row, .columns = n_column
-#define VECTOR(n) .rows = n
+#define LAYER_STRUCT struct layer
 
 static const struct parameter parameters[N_TRANSFORMER_XL_PARAMETER] = {
     [EMBEDDING_WEIGHT] = {"embedding.*.weight", BAND(MATRIX, embedding),
@@ -194,25 +190,12 @@ static const struct parameter parameters[N_TRANSFORMER_XL_PARAMETER] = {
                      .when = U_OWN},
     [ATTENTION_V] = {"layer.*.attention.v", LAYER(VECTOR, USED_BY_TOKEN, v), VECTOR(HEADS),
                      .when = V_OWN},
-    [ATTENTION_NORM_WEIGHT] = {"layer.*.attention.norm.weight",
-                               LAYER(VECTOR, USED_BY_TOKEN, attention_norm.weight), VECTOR(MODEL),
-                               .mean = 1},
-    [ATTENTION_NORM_BIAS] = {"layer.*.attention.norm.bias",
-                             LAYER(VECTOR, USED_BY_TOKEN, attention_norm.bias), VECTOR(MODEL)},
-    [FEED_FORWARD_1_WEIGHT] = {"layer.*.feed_forward.1.weight",
-                               LAYER(MATRIX, USED_BY_TOKEN, feed_forward_1), MATRIX(INNER, MODEL)},
-    [FEED_FORWARD_1_BIAS] = {"layer.*.feed_forward.1.bias",
-                             LAYER(VECTOR, USED_BY_TOKEN, feed_forward_bias_1), VECTOR(INNER)},
-    [FEED_FORWARD_2_WEIGHT] = {"layer.*.feed_forward.2.weight",
-                               LAYER(MATRIX, USED_BY_TOKEN, feed_forward_2), MATRIX(MODEL, INNER)},
-    [FEED_FORWARD_2_BIAS] = {"layer.*.feed_forward.2.bias",
-                             LAYER(VECTOR, USED_BY_TOKEN, feed_forward_bias_2), VECTOR(MODEL)},
-    [FEED_FORWARD_NORM_WEIGHT] = {"layer.*.feed_forward.norm.weight",
-                                  LAYER(VECTOR, USED_BY_TOKEN, feed_forward_norm.weight),
-                                  VECTOR(MODEL), .mean = 1},
-    [FEED_FORWARD_NORM_BIAS] = {"layer.*.feed_forward.norm.bias",
-                                LAYER(VECTOR, USED_BY_TOKEN, feed_forward_norm.bias),
-                                VECTOR(MODEL)},
+    NORM(ATTENTION_NORM, "layer.*.attention.norm", attention_norm),
+    LINEAR(FEED_FORWARD_1, "layer.*.feed_forward.1", feed_forward_1, feed_forward_bias_1, INNER,
+           MODEL),
+    LINEAR(FEED_FORWARD_2, "layer.*.feed_forward.2", feed_forward_2, feed_forward_bias_2, MODEL,
+           INNER),
+    NORM(FEED_FORWARD_NORM, "layer.*.feed_forward.norm", feed_forward_norm),
 };
 
 static int count_parts(const void *settings, enum parameter_scope scope) {
@@ -224,65 +207,36 @@ static bool has_parameter(const void *settings, int when, int i) {
     const struct transformer_xl_settings *s = settings;
     const enum attention_type attn_type = s->attn_type;
     const bool own_band = i == 0 || s->div_val > 1;
-    switch (when) {
-    case OWN_BAND:
-        return own_band;
-    case OWN_BAND_PROJECTS:
-        return own_band && band_projects(s, i);
-    case OWN_BAND_UNTIED:
-        return own_band && !s->tied_weights;
-    case PROJECTS:
-        return band_projects(s, i);
-    case SEVERAL_BANDS:
-        return s->n_band > 1;
-    case SINUSOIDS:
-        return !attention_is_learned(attn_type);
-    case RELATIVE:
-        return attn_type == ATTENTION_RELATIVE;
-    case LEARNED:
-        return attention_is_learned(attn_type);
-    case LEARNED_DISTANCE:
-        return attn_type == ATTENTION_LEARNED_DISTANCE;
-    case U_SHARED:
-        return attention_is_relative(attn_type) && !s->biases_per_layer;
-    case V_SHARED:
-        return attn_type == ATTENTION_RELATIVE && !s->biases_per_layer;
-    case U_OWN:
-        return attention_is_relative(attn_type) && s->biases_per_layer;
-    case V_OWN:
-        return attn_type == ATTENTION_RELATIVE && s->biases_per_layer;
-    default:
-        return true;
-    }
+    const bool relative = attn_type == ATTENTION_RELATIVE, per_layer = s->biases_per_layer;
+    const bool has[] = {[ALWAYS] = true,
+                        [OWN_BAND] = own_band,
+                        [OWN_BAND_PROJECTS] = own_band && band_projects(s, i),
+                        [OWN_BAND_UNTIED] = own_band && !s->tied_weights,
+                        [PROJECTS] = band_projects(s, i),
+                        [SEVERAL_BANDS] = s->n_band > 1,
+                        [SINUSOIDS] = !attention_is_learned(attn_type),
+                        [RELATIVE] = relative,
+                        [LEARNED] = attention_is_learned(attn_type),
+                        [LEARNED_DISTANCE] = attn_type == ATTENTION_LEARNED_DISTANCE,
+                        [U_SHARED] = attention_is_relative(attn_type) && !per_layer,
+                        [V_SHARED] = relative && !per_layer,
+                        [U_OWN] = attention_is_relative(attn_type) && per_layer,
+                        [V_OWN] = relative && per_layer};
+    return has[when];
 }
 
 static uint64_t parameter_size(const void *settings, int size, int i) {
     const struct transformer_xl_settings *s = settings;
     const int heads = s->n_head * s->d_head;
-    switch (size) {
-    case BAND_TOKENS:
+    const int sizes[] = {[CLUSTERS] = s->n_band - 1, [WIDTH_0] = s->d_embed,
+                         [MODEL] = s->d_model,       [FREQUENCIES] = s->d_model / 2,
+                         [INNER] = s->d_inner,       [HEADS] = heads,
+                         [QKV] = 3 * heads,          [KLEN] = s->max_klen};
+    if (size == BAND_TOKENS)
         return (uint64_t)(s->div_val > 1 ? transformer_xl_band_tokens(s, i) : s->model.n_token);
-    case BAND_WIDTH:
+    if (size == BAND_WIDTH)
         return (uint64_t)transformer_xl_band_width(s, i);
-    case CLUSTERS:
-        return (uint64_t)s->n_band - 1;
-    case WIDTH_0:
-        return (uint64_t)s->d_embed;
-    case MODEL:
-        return (uint64_t)s->d_model;
-    case FREQUENCIES:
-        return (uint64_t)s->d_model / 2;
-    case INNER:
-        return (uint64_t)s->d_inner;
-    case HEADS:
-        return (uint64_t)heads;
-    case QKV:
-        return 3 * (uint64_t)heads;
-    case KLEN:
-        return (uint64_t)s->max_klen;
-    default: /* KLEN_HEADS */
-        return (uint64_t)s->max_klen * (uint64_t)s->n_head;
-    }
+    return size == KLEN_HEADS ? (uint64_t)s->max_klen * (uint64_t)s->n_head : (uint64_t)sizes[size];
 }
 
 const struct parameter_table transformer_xl_parameters = {.parameter = parameters,

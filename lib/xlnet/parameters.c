@@ -2,6 +2,7 @@
 #include "parameters.h"
 #include "lib/base/error.h"
 #include "lib/base/limits.h"
+#include "lib/network/parameter_rows.h"
 #include "xlnet.h"
 
 /* ---- Settings ----------------------------------------------------------------------------- */
@@ -74,12 +75,7 @@ enum {
 /* Conditions under which a parameter exists. */
 enum { ALWAYS, UNTIED };
 
-#define BAND(kind, member)                                                                         \
-    PARAMETER_BAND, PARAMETER_##kind, USED_BY_ENDS, .place = offsetof(struct band, member)
-#define LAYER(kind, use, member)                                                                   \
-    PARAMETER_LAYER, PARAMETER_##kind, use, .place = offsetof(struct xlnet_layer, member)
-#define MATRIX(n_row, n_column) .rows = n_row, .columns = n_column
-#define VECTOR(n) .rows = n
+#define LAYER_STRUCT struct xlnet_layer
 
 static const struct parameter parameters[N_XLNET_PARAMETER] = {
     [XLNET_EMBEDDING] = {"embedding.*.weight", BAND(MATRIX, embedding), MATRIX(TOKENS, MODEL)},
@@ -96,30 +92,12 @@ static const struct parameter parameters[N_XLNET_PARAMETER] = {
     [XLNET_S] = {"layer.*.attention.s", LAYER(VECTOR, USED_BY_POSITIONS, s), VECTOR(HEADS)},
     [XLNET_SEGMENT] = {"layer.*.attention.segment", LAYER(VECTOR, USED_BY_POSITIONS, segment),
                        VECTOR(SEGMENTS)},
-    [XLNET_ATTENTION_NORM_WEIGHT] = {"layer.*.attention.norm.weight",
-                                     LAYER(VECTOR, USED_BY_TOKEN, attention_norm.weight),
-                                     VECTOR(MODEL), .mean = 1},
-    [XLNET_ATTENTION_NORM_BIAS] = {"layer.*.attention.norm.bias",
-                                   LAYER(VECTOR, USED_BY_TOKEN, attention_norm.bias),
-                                   VECTOR(MODEL)},
-    [XLNET_FEED_FORWARD_1_WEIGHT] = {"layer.*.feed_forward.1.weight",
-                                     LAYER(MATRIX, USED_BY_TOKEN, feed_forward_1),
-                                     MATRIX(INNER, MODEL)},
-    [XLNET_FEED_FORWARD_1_BIAS] = {"layer.*.feed_forward.1.bias",
-                                   LAYER(VECTOR, USED_BY_TOKEN, feed_forward_bias_1),
-                                   VECTOR(INNER)},
-    [XLNET_FEED_FORWARD_2_WEIGHT] = {"layer.*.feed_forward.2.weight",
-                                     LAYER(MATRIX, USED_BY_TOKEN, feed_forward_2),
-                                     MATRIX(MODEL, INNER)},
-    [XLNET_FEED_FORWARD_2_BIAS] = {"layer.*.feed_forward.2.bias",
-                                   LAYER(VECTOR, USED_BY_TOKEN, feed_forward_bias_2),
-                                   VECTOR(MODEL)},
-    [XLNET_FEED_FORWARD_NORM_WEIGHT] = {"layer.*.feed_forward.norm.weight",
-                                        LAYER(VECTOR, USED_BY_TOKEN, feed_forward_norm.weight),
-                                        VECTOR(MODEL), .mean = 1},
-    [XLNET_FEED_FORWARD_NORM_BIAS] = {"layer.*.feed_forward.norm.bias",
-                                      LAYER(VECTOR, USED_BY_TOKEN, feed_forward_norm.bias),
-                                      VECTOR(MODEL)},
+    NORM(XLNET_ATTENTION_NORM, "layer.*.attention.norm", attention_norm),
+    LINEAR(XLNET_FEED_FORWARD_1, "layer.*.feed_forward.1", feed_forward_1, feed_forward_bias_1,
+           INNER, MODEL),
+    LINEAR(XLNET_FEED_FORWARD_2, "layer.*.feed_forward.2", feed_forward_2, feed_forward_bias_2,
+           MODEL, INNER),
+    NORM(XLNET_FEED_FORWARD_NORM, "layer.*.feed_forward.norm", feed_forward_norm),
 };
 
 static int count_parts(const void *settings, enum parameter_scope scope) {
@@ -135,22 +113,12 @@ static bool has_parameter(const void *settings, int when, int i) {
 
 static uint64_t parameter_size(const void *settings, int size, int i) {
     const struct xlnet_settings *s = settings;
-    const uint64_t heads = (uint64_t)s->n_head * (uint64_t)s->d_head;
+    const int heads = s->n_head * s->d_head;
+    const int sizes[] = {
+        [TOKENS] = s->model.n_token, [MODEL] = s->d_model,  [INNER] = s->d_inner, [HEADS] = heads,
+        [QKV] = 3 * heads,           [SEGMENTS] = 2 * heads};
     (void)i;
-    switch (size) {
-    case TOKENS:
-        return (uint64_t)s->model.n_token;
-    case MODEL:
-        return (uint64_t)s->d_model;
-    case INNER:
-        return (uint64_t)s->d_inner;
-    case HEADS:
-        return heads;
-    case QKV:
-        return 3 * heads;
-    default: /* SEGMENTS */
-        return 2 * heads;
-    }
+    return (uint64_t)sizes[size];
 }
 
 const struct parameter_table xlnet_parameters = {.parameter = parameters,

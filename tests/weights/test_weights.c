@@ -434,7 +434,7 @@ TEST(impossible_settings_are_refused) {
     } wrong[] = {
         {"wt103-zip", "  524,", "  262,", "the cutoffs do not ascend"},
         {"wt103-zip", "\"n_head\": 3", "\"n_head\": ?", "the settings are not JSON"},
-        {"wt103-zip", "\"d_model\": 64", "\"d_model\": 63", "d_model is odd"},
+        {"wt103-zip", "\"d_model\": 64", "\"d_model\": 63", "d_model is 63, an odd number"},
         {"absolute-learned", "\"n_head\": 2", "\"n_head\": 3", "needs n_head * d_head = d_model"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
