@@ -105,7 +105,8 @@ txl_status transformer_xl_check(const void *settings, const char *name, txl_stat
     if (s->d_model % 2)
         return txl_fail(error, failure, "%s: d_model is %d, an odd number", name, s->d_model);
     if (attn_type == ATTENTION_LEARNED_POSITION && s->n_head * s->d_head != s->d_model)
-        return txl_fail(error, failure, "%s: attn_type 3 needs n_head * d_head = d_model", name);
+        return txl_fail(error, failure, "%s: %d heads of %d are not as wide as the model, %d", name,
+                        s->n_head, s->d_head, s->d_model);
     if (attention_is_learned(attn_type) && s->max_klen == 0)
         return txl_fail(error, failure, "%s: setting \"max_klen\" is missing", name);
     if (transformer_xl_band_width(s, s->n_band - 1) == 0)
