@@ -167,13 +167,13 @@ static txl_status pack(const struct recognised *r, const struct vocabulary_file 
         const char *dataset = r->dataset[0] ? r->dataset : file->dataset;
         tokenizer = published_tokenizer(dataset);
         if (!tokenizer)
-            return ask_for_kind(file->path, dataset, error);
+            return ask_for_kind(file->map.path, dataset, error);
     }
     txl_status status = vocabulary_file_pack(file, tokenizer, r->pieces, vocabulary, error);
     if (!status && vocabulary->n != r->settings.model.n_token)
         return txl_fail(error, TXL_FORMAT,
                         "%s: %d symbols, but the model in %s has %d: this is not its vocabulary",
-                        file->path, (int)vocabulary->n, checkpoint_path(r->checkpoint),
+                        file->map.path, (int)vocabulary->n, checkpoint_path(r->checkpoint),
                         r->settings.model.n_token);
     return status;
 }

@@ -35,42 +35,32 @@ static const char file_names_text[] = "cache.pt, cache.pkl, vocab.bin, vocab.pkl
 /* How much of a symbol a message shows. */
 #define SHOWN(symbol) ((symbol).length < 60 ? (int)(symbol).length : 60), (symbol).text
 
-/* A vocabulary that is being built.  The strings belong to the file, until `finish` copies them. */
-struct draft {
-    const char *path;
-    uint64_t file_size;
-    struct vocabulary_entry *symbols; /* by id; text NULL: no symbol yet */
-    size_t n_symbol;
-    uint64_t total; /* bytes of the symbols */
-    struct vocabulary_file *vocabulary;
-    txl_error *error;
-};
-
-static txl_status allocate(struct draft *draft, size_t n_symbol) {
+static txl_status allocate(struct vocabulary_file *file, size_t n_symbol, txl_error *error) {
+    const char *path = file->map.path;
     if (n_symbol == 0)
-        return txl_fail(draft->error, TXL_FORMAT, "%s: a vocabulary without symbols", draft->path);
+        return txl_fail(error, TXL_FORMAT, "%s: a vocabulary without symbols", path);
     if (n_symbol > MAX_N_TOKEN)
-        return txl_fail(draft->error, TXL_UNSUPPORTED, "%s: more than %d symbols", draft->path,
-                        MAX_N_TOKEN);
-    draft->symbols = calloc(n_symbol, sizeof *draft->symbols);
-    if (!draft->symbols)
-        return txl_fail_memory(draft->error, "a vocabulary", n_symbol * sizeof *draft->symbols);
-    draft->n_symbol = n_symbol;
+        return txl_fail(error, TXL_UNSUPPORTED, "%s: more than %d symbols", path, MAX_N_TOKEN);
+    file->symbols = calloc(n_symbol, sizeof *file->symbols);
+    if (!file->symbols)
+        return txl_fail_memory(error, "a vocabulary", n_symbol * sizeof *file->symbols);
+    file->n_symbol = n_symbol;
     return TXL_OK;
 }
 
-static txl_status place(struct draft *draft, struct vocabulary_entry symbol, int64_t id) {
-    if (id < 0 || (uint64_t)id >= draft->n_symbol || draft->symbols[id].text)
-        return txl_fail(draft->error, TXL_FORMAT,
+static txl_status place(struct vocabulary_file *file, struct vocabulary_entry symbol, int64_t id,
+                        txl_error *error) {
+    if (id < 0 || (uint64_t)id >= file->n_symbol || file->symbols[id].text)
+        return txl_fail(error, TXL_FORMAT,
                         "%s: symbol \"%.*s\" has id %" PRId64
                         ", expected each id from 0 to %zu once",
-                        draft->path, SHOWN(symbol), id, draft->n_symbol - 1);
+                        file->map.path, SHOWN(symbol), id, file->n_symbol - 1);
     /* A pickle may refer to one long string from many ids. */
-    draft->total += symbol.length;
-    if (draft->total > draft->file_size)
-        return txl_fail(draft->error, TXL_FORMAT, "%s: its symbols are longer than the whole file",
-                        draft->path);
-    draft->symbols[id] = symbol;
+    file->n_byte += symbol.length;
+    if (file->n_byte > file->map.size)
+        return txl_fail(error, TXL_FORMAT, "%s: its symbols are longer than the whole file",
+                        file->map.path);
+    file->symbols[id] = symbol;
     return TXL_OK;
 }
 
@@ -94,16 +84,16 @@ static int compare_spellings(const void *a, const void *b) {
 }
 
 /* first[id]: whether no lower id is spelled the same.  The caller frees it. */
-static txl_status find_first(const struct draft *draft, bool **first) {
-    size_t n = draft->n_symbol;
+static txl_status find_first(const struct vocabulary_file *file, bool **first, txl_error *error) {
+    size_t n = file->n_symbol;
     struct spelling *spellings = malloc(n * sizeof *spellings);
     *first = malloc(n * sizeof **first);
     if (!spellings || !*first) {
         free(spellings);
-        return txl_fail_memory(draft->error, "a vocabulary", n * sizeof *spellings);
+        return txl_fail_memory(error, "a vocabulary", n * sizeof *spellings);
     }
     for (size_t i = 0; i < n; i++)
-        spellings[i] = (struct spelling){draft->symbols[i], i};
+        spellings[i] = (struct spelling){file->symbols[i], i};
     qsort(spellings, n, sizeof *spellings, compare_spellings);
     for (size_t i = 0; i < n; i++)
         (*first)[spellings[i].id] = i == 0 || !same(spellings[i - 1].symbol, spellings[i].symbol);
@@ -117,69 +107,72 @@ static struct vocabulary_entry symbol_of(const struct pickle_value *string) {
     return (struct vocabulary_entry){string->string.bytes, string->string.length};
 }
 
-static txl_status from_list(struct draft *draft, const struct pickle_value *list) {
-    txl_status status = allocate(draft, list->items.count);
-    for (size_t i = 0; !status && i < draft->n_symbol; i++) {
+static txl_status from_list(struct vocabulary_file *file, const struct pickle_value *list,
+                            txl_error *error) {
+    txl_status status = allocate(file, list->items.count, error);
+    for (size_t i = 0; !status && i < file->n_symbol; i++) {
         const struct pickle_value *item = list->items.at[i];
         if (item->kind != PICKLE_STRING)
-            return txl_fail(draft->error, TXL_FORMAT,
-                            "%s: id %zu: expected a symbol's string, not %s", draft->path, i,
-                            pickle_kind_name(item));
-        status = place(draft, symbol_of(item), (int64_t)i);
+            return txl_fail(error, TXL_FORMAT, "%s: id %zu: expected a symbol's string, not %s",
+                            file->map.path, i, pickle_kind_name(item));
+        status = place(file, symbol_of(item), (int64_t)i, error);
     }
     return status;
 }
 
 /* The symbol and the id of an entry. */
-static txl_status check_entry(const struct draft *draft, const struct pickle_pair *pair) {
+static txl_status check_entry(const struct vocabulary_file *file, const struct pickle_pair *pair,
+                              txl_error *error) {
     if (pair->key->kind == PICKLE_STRING && pair->value->kind == PICKLE_INT)
         return TXL_OK;
-    return txl_fail(draft->error, TXL_FORMAT,
-                    "%s: expected a dict from symbols to ids, found one from %s to %s", draft->path,
-                    pickle_kind_name(pair->key), pickle_kind_name(pair->value));
+    return txl_fail(error, TXL_FORMAT,
+                    "%s: expected a dict from symbols to ids, found one from %s to %s",
+                    file->map.path, pickle_kind_name(pair->key), pickle_kind_name(pair->value));
 }
 
-static txl_status from_dict(struct draft *draft, const struct pickle_value *dict) {
-    txl_status status = allocate(draft, dict->pairs.count);
-    for (size_t i = 0; !status && i < draft->n_symbol; i++) {
+static txl_status from_dict(struct vocabulary_file *file, const struct pickle_value *dict,
+                            txl_error *error) {
+    txl_status status = allocate(file, dict->pairs.count, error);
+    for (size_t i = 0; !status && i < file->n_symbol; i++) {
         const struct pickle_pair *pair = &dict->pairs.at[i];
-        status = check_entry(draft, pair);
+        status = check_entry(file, pair, error);
         if (!status)
-            status = place(draft, symbol_of(pair->key), pair->value->integer);
+            status = place(file, symbol_of(pair->key), pair->value->integer, error);
     }
     return status;
 }
 
 /* Marks the ids that sym2idx leads to. */
-static txl_status mark_ids(const struct draft *draft, const struct pickle_value *sym2idx,
-                           bool *marked) {
+static txl_status mark_ids(const struct vocabulary_file *file, const struct pickle_value *sym2idx,
+                           bool *marked, txl_error *error) {
     for (size_t i = 0; i < sym2idx->pairs.count; i++) {
         const struct pickle_pair *pair = &sym2idx->pairs.at[i];
-        txl_status status = check_entry(draft, pair);
+        txl_status status = check_entry(file, pair, error);
         if (status)
             return status;
         int64_t id = pair->value->integer;
-        if (id < 0 || (uint64_t)id >= draft->n_symbol ||
-            !same(draft->symbols[id], symbol_of(pair->key)))
-            return txl_fail(draft->error, TXL_FORMAT,
+        if (id < 0 || (uint64_t)id >= file->n_symbol ||
+            !same(file->symbols[id], symbol_of(pair->key)))
+            return txl_fail(error, TXL_FORMAT,
                             "%s: sym2idx has \"%.*s\" as id %" PRId64 ", idx2sym has not",
-                            draft->path, SHOWN(symbol_of(pair->key)), id);
+                            file->map.path, SHOWN(symbol_of(pair->key)), id);
         marked[id] = true;
     }
     return TXL_OK;
 }
 
 /* Checks that sym2idx has the lowest id of each spelling, and nothing else. */
-static txl_status check_sym2idx(const struct draft *draft, const struct pickle_value *sym2idx) {
-    bool *first = NULL, *marked = calloc(draft->n_symbol, sizeof *marked);
-    txl_status status = marked ? find_first(draft, &first)
-                               : txl_fail_memory(draft->error, "a vocabulary", draft->n_symbol);
+static txl_status check_sym2idx(const struct vocabulary_file *file,
+                                const struct pickle_value *sym2idx, txl_error *error) {
+    bool *first = NULL, *marked = calloc(file->n_symbol, sizeof *marked);
+    txl_status status = marked ? find_first(file, &first, error)
+                               : txl_fail_memory(error, "a vocabulary", file->n_symbol);
     if (!status)
-        status = mark_ids(draft, sym2idx, marked);
-    for (size_t i = 0; !status && i < draft->n_symbol; i++) {
+        status = mark_ids(file, sym2idx, marked, error);
+    for (size_t i = 0; !status && i < file->n_symbol; i++) {
         if (first[i] != marked[i])
-            status = txl_fail(draft->error, TXL_FORMAT, "%s: idx2sym has \"%.*s\" as id %zu, %s",
-                              draft->path, SHOWN(draft->symbols[i]), i,
+            status = txl_fail(error, TXL_FORMAT, "%s: idx2sym has \"%.*s\" as id %zu, %s",
+                              file->map.path, SHOWN(file->symbols[i]), i,
                               first[i] ? "sym2idx lacks it"
                                        : "and as a lower one, which sym2idx ignores");
     }
@@ -188,18 +181,19 @@ static txl_status check_sym2idx(const struct draft *draft, const struct pickle_v
     return status;
 }
 
-static txl_status read_unk(const struct draft *draft, const struct pickle_value *unk) {
+static txl_status read_unk(struct vocabulary_file *file, const struct pickle_value *unk,
+                           txl_error *error) {
     if (!unk || unk->kind == PICKLE_NONE)
         return TXL_OK;
-    if (unk->kind != PICKLE_INT || unk->integer < 0 || (uint64_t)unk->integer >= draft->n_symbol)
-        return txl_fail(draft->error, TXL_FORMAT, "%s: unk_idx is not the id of a symbol",
-                        draft->path);
-    draft->vocabulary->unk = (int32_t)unk->integer;
+    if (unk->kind != PICKLE_INT || unk->integer < 0 || (uint64_t)unk->integer >= file->n_symbol)
+        return txl_fail(error, TXL_FORMAT, "%s: unk_idx is not the id of a symbol", file->map.path);
+    file->unk = (int32_t)unk->integer;
     return TXL_OK;
 }
 
 /* The attributes of the training code's Vocab, as an object or as a dict. */
-static txl_status from_vocab(struct draft *draft, const struct pickle_value *vocab) {
+static txl_status from_vocab(struct vocabulary_file *file, const struct pickle_value *vocab,
+                             txl_error *error) {
     const struct pickle_value *idx2sym = pickle_get(vocab, "idx2sym");
     const struct pickle_value *sym2idx = pickle_get(vocab, "sym2idx");
     const struct pickle_value *lower_case = pickle_get(vocab, "lower_case");
@@ -207,21 +201,20 @@ static txl_status from_vocab(struct draft *draft, const struct pickle_value *voc
         sym2idx = NULL;
     txl_status status;
     if (idx2sym && idx2sym->kind == PICKLE_LIST) {
-        status = from_list(draft, idx2sym);
+        status = from_list(file, idx2sym, error);
         if (!status && sym2idx)
-            status = check_sym2idx(draft, sym2idx);
+            status = check_sym2idx(file, sym2idx, error);
     } else if (sym2idx) {
-        status = from_dict(draft, sym2idx);
+        status = from_dict(file, sym2idx, error);
     } else {
-        status = txl_fail(draft->error, TXL_FORMAT,
+        status = txl_fail(error, TXL_FORMAT,
                           "%s: expected the list idx2sym or the dict sym2idx in the vocabulary",
-                          draft->path);
+                          file->map.path);
     }
     if (!status)
-        status = read_unk(draft, pickle_get(vocab, "unk_idx"));
-    draft->vocabulary->lower_case =
-        lower_case && lower_case->kind == PICKLE_BOOL && lower_case->boolean;
-    draft->vocabulary->characters = pickle_is_string(pickle_get(vocab, "delimiter"), "");
+        status = read_unk(file, pickle_get(vocab, "unk_idx"), error);
+    file->lower_case = lower_case && lower_case->kind == PICKLE_BOOL && lower_case->boolean;
+    file->characters = pickle_is_string(pickle_get(vocab, "delimiter"), "");
     return status;
 }
 
@@ -229,34 +222,35 @@ static bool is_vocab(const struct pickle_value *value) {
     return pickle_get(value, "idx2sym") || pickle_get(value, "sym2idx");
 }
 
-static txl_status from_value(struct draft *draft, const struct pickle_value *root) {
+static txl_status from_value(struct vocabulary_file *file, const struct pickle_value *root,
+                             txl_error *error) {
     if (is_vocab(root))
-        return from_vocab(draft, root);
+        return from_vocab(file, root, error);
     if (is_vocab(pickle_get(root, "vocab")))
-        return from_vocab(draft, pickle_get(root, "vocab"));
+        return from_vocab(file, pickle_get(root, "vocab"), error);
     if (root && root->kind == PICKLE_DICT)
-        return from_dict(draft, root);
+        return from_dict(file, root, error);
     if (root && root->kind == PICKLE_LIST)
-        return from_list(draft, root);
-    return txl_fail(draft->error, TXL_FORMAT,
-                    "%s: expected a pickled corpus or vocabulary, found %s", draft->path,
-                    root && root->kind == PICKLE_OBJECT ? root->object->class_name
-                                                        : pickle_kind_name(root));
+        return from_list(file, root, error);
+    return txl_fail(
+        error, TXL_FORMAT, "%s: expected a pickled corpus or vocabulary, found %s", file->map.path,
+        root && root->kind == PICKLE_OBJECT ? root->object->class_name : pickle_kind_name(root));
 }
 
 /* ---- JSON --------------------------------------------------------------------------------- */
 
-static txl_status from_json(struct draft *draft, json_t *object) {
-    txl_status status = allocate(draft, json_object_size(object));
-    for (void *at = json_object_iter(object); at && !status;
-         at = json_object_iter_next(object, at)) {
+static txl_status from_json(struct vocabulary_file *file, txl_error *error) {
+    txl_status status = allocate(file, json_object_size(file->json), error);
+    for (void *at = json_object_iter(file->json); at && !status;
+         at = json_object_iter_next(file->json, at)) {
         const char *key = json_object_iter_key(at);
         const json_t *id = json_object_iter_value(at);
         if (!json_is_integer(id))
-            return txl_fail(draft->error, TXL_FORMAT,
-                            "%s: symbol \"%.60s\": expected an id, a whole number", draft->path,
+            return txl_fail(error, TXL_FORMAT,
+                            "%s: symbol \"%.60s\": expected an id, a whole number", file->map.path,
                             key);
-        status = place(draft, (struct vocabulary_entry){key, strlen(key)}, json_integer_value(id));
+        status =
+            place(file, (struct vocabulary_entry){key, strlen(key)}, json_integer_value(id), error);
     }
     return status;
 }
@@ -293,26 +287,28 @@ static size_t count_lines(const unsigned char *text, size_t length) {
 }
 
 /* Skips repeated symbols, as the training code does when it builds a vocabulary from a file. */
-static txl_status drop_repeated(struct draft *draft) {
+static txl_status drop_repeated(struct vocabulary_file *file, txl_error *error) {
     bool *first = NULL;
-    txl_status status = find_first(draft, &first);
+    txl_status status = find_first(file, &first, error);
     size_t n = 0;
-    for (size_t i = 0; !status && i < draft->n_symbol; i++)
+    for (size_t i = 0; !status && i < file->n_symbol; i++)
         if (first[i])
-            draft->symbols[n++] = draft->symbols[i];
+            file->symbols[n++] = file->symbols[i];
     free(first);
-    draft->n_symbol = n;
+    file->n_symbol = n;
     return status;
 }
 
-static txl_status from_text(struct draft *draft, const unsigned char *text, size_t length) {
+static txl_status from_text(struct vocabulary_file *file, txl_error *error) {
+    const unsigned char *text = file->map.data;
+    size_t length = (size_t)file->map.size;
     if (memchr(text, 0, length))
-        return txl_fail(draft->error, TXL_UNSUPPORTED,
-                        "%s: no vocabulary: neither a pickle nor JSON nor text", draft->path);
+        return txl_fail(error, TXL_UNSUPPORTED,
+                        "%s: no vocabulary: neither a pickle nor JSON nor text", file->map.path);
     size_t mark = byte_order_mark_length((const char *)text, length);
     text += mark;
     length -= mark;
-    txl_status status = allocate(draft, count_lines(text, length));
+    txl_status status = allocate(file, count_lines(text, length), error);
     if (status)
         return status;
     size_t n = 0, blank = 0; /* the first blank line, counted from 1; 0: none */
@@ -323,128 +319,88 @@ static txl_status from_text(struct draft *draft, const unsigned char *text, size
         if (symbol.length == 0 && !blank)
             blank = line;
         if (symbol.length > 0 && blank)
-            return txl_fail(draft->error, TXL_FORMAT, "%s: line %zu: expected a symbol",
-                            draft->path, blank);
+            return txl_fail(error, TXL_FORMAT, "%s: line %zu: expected a symbol", file->map.path,
+                            blank);
         if (symbol.length > 0)
-            draft->symbols[n++] = symbol;
+            file->symbols[n++] = symbol;
         at += line_length + 1;
     }
-    draft->n_symbol = n;
+    file->n_symbol = n;
     if (n == 0)
-        return txl_fail(draft->error, TXL_FORMAT, "%s: a vocabulary without symbols", draft->path);
-    return drop_repeated(draft);
+        return txl_fail(error, TXL_FORMAT, "%s: a vocabulary without symbols", file->map.path);
+    return drop_repeated(file, error);
 }
 
 /* ---- Any ---------------------------------------------------------------------------------- */
 
-/* Copies what the draft points to, so that the file can be closed. */
-static txl_status finish_draft(struct draft *draft, const struct pickle_value *dataset) {
-    struct vocabulary_file *vocabulary = draft->vocabulary;
-    const bool named = dataset && dataset->kind == PICKLE_STRING;
-    const size_t n_name = named ? dataset->string.length : 0;
-    size_t total = n_name + 1;
-    for (size_t i = 0; i < draft->n_symbol; i++)
-        total += draft->symbols[i].length;
-    char *bytes = malloc(total);
-    if (!bytes)
-        return txl_fail_memory(draft->error, "a vocabulary", total);
-    vocabulary->bytes = bytes;
-    if (named)
-        vocabulary->dataset = memcpy(bytes, dataset->string.bytes, n_name);
-    bytes[n_name] = '\0';
-    bytes += n_name + 1;
-    for (size_t i = 0; i < draft->n_symbol; i++) {
-        struct vocabulary_entry *symbol = &draft->symbols[i];
-        symbol->text = memcpy(bytes, symbol->text, symbol->length);
-        bytes += symbol->length;
-    }
-    vocabulary->symbols = draft->symbols;
-    vocabulary->n_symbol = draft->n_symbol;
-    draft->symbols = NULL;
-    return TXL_OK;
-}
-
-static txl_status read_pickle(struct draft *draft, const struct mapped_file *file) {
-    struct pickle *pickle;
-    txl_status status = torch_save_read_pickle(file, &pickle, draft->error);
+static txl_status read_pickle(struct vocabulary_file *file, txl_error *error) {
+    txl_status status = torch_save_read_pickle(&file->map, &file->pickle, error);
     if (!status)
-        status = from_value(draft, pickle->root);
-    if (!status)
-        status = finish_draft(draft, pickle_get(pickle->root, "dataset"));
-    pickle_free(pickle);
-    return status;
-}
-
-static txl_status read_plain(struct draft *draft, const struct mapped_file *file) {
-    json_error_t about;
-    json_t *json = NULL;
-    bool named_json = ends_with(file->path, ".json");
-    txl_status status = TXL_FORMAT;
-    if (file->data[0] == '{' || named_json) {
-        json = json_loadb((const char *)file->data, (size_t)file->size, JSON_REJECT_DUPLICATES,
-                          &about);
-        if (!json && json_lacked_memory(&about))
-            status = TXL_MEMORY;
-    }
-    if (json_is_object(json))
-        status = from_json(draft, json);
-    else if (named_json || status == TXL_MEMORY)
-        status =
-            txl_fail(draft->error, status, "%s: line %d: expected a JSON object: %s", file->path,
-                     json ? 1 : about.line, json ? "found another value" : about.text);
-    else /* a text's first symbol may be a brace */
-        status = from_text(draft, file->data, (size_t)file->size);
-    if (!status)
-        status = finish_draft(draft, NULL);
-    json_decref(json);
-    return status;
-}
-
-/* Keeps the model unchecked; sentencepiece_pack checks it. */
-static txl_status keep_model(struct draft *draft, const struct mapped_file *file) {
-    struct vocabulary_file *vocabulary = draft->vocabulary;
-    vocabulary->model = malloc(file->size);
-    if (!vocabulary->model)
-        return txl_fail_memory(draft->error, "a SentencePiece model", file->size);
-    memcpy(vocabulary->model, file->data, file->size);
-    vocabulary->model_size = file->size;
-    return TXL_OK;
-}
-
-static txl_status read_content(struct draft *draft, const struct mapped_file *file) {
-    if (zip_looks_like(file->data, file->size) || pickle_looks_like(file->data, file->size))
-        return read_pickle(draft, file);
-    return sentencepiece_recognise(file->data, file->size) ? keep_model(draft, file)
-                                                           : read_plain(draft, file);
-}
-
-txl_status vocabulary_file_read(const char *path, struct vocabulary_file *vocabulary,
-                                txl_error *error) {
-    *vocabulary = (struct vocabulary_file){.unk = -1, .path = strdup(path)};
-    if (!vocabulary->path)
-        return txl_fail_memory(error, "a file name", strlen(path) + 1);
-    struct draft draft = {.path = path, .vocabulary = vocabulary, .error = error};
-    struct mapped_file file;
-    txl_status status = mapped_file_open(path, &file, error);
-    if (!status) {
-        draft.file_size = file.size;
-        status = foreign_refuse(&file, error);
-        if (!status)
-            status = read_content(&draft, &file);
-        mapped_file_close(&file);
-    }
-    free(draft.symbols);
+        status = from_value(file, file->pickle->root, error);
     if (status)
-        vocabulary_file_free(vocabulary);
+        return status;
+    const struct pickle_value *dataset = pickle_get(file->pickle->root, "dataset");
+    if (!dataset || dataset->kind != PICKLE_STRING)
+        return TXL_OK;
+    file->dataset = strndup(dataset->string.bytes, dataset->string.length);
+    return file->dataset ? TXL_OK : txl_fail_memory(error, "a vocabulary", dataset->string.length);
+}
+
+static txl_status read_plain(struct vocabulary_file *file, txl_error *error) {
+    const char *path = file->map.path, *text = (const char *)file->map.data;
+    json_error_t about;
+    bool named_json = ends_with(path, ".json"), lacked = false;
+    if (text[0] == '{' || named_json) {
+        file->json = json_loadb(text, (size_t)file->map.size, JSON_REJECT_DUPLICATES, &about);
+        lacked = !file->json && json_lacked_memory(&about);
+    }
+    if (json_is_object(file->json))
+        return from_json(file, error);
+    if (named_json || lacked)
+        return txl_fail(
+            error, lacked ? TXL_MEMORY : TXL_FORMAT, "%s: line %d: expected a JSON object: %s",
+            path, file->json ? 1 : about.line, file->json ? "found another value" : about.text);
+    return from_text(file, error); /* whose first symbol may be a brace */
+}
+
+/* Keeps the model unchecked; sentencepiece_pack checks it, in a copy that no other process
+ * changes. */
+static txl_status keep_model(struct vocabulary_file *file, txl_error *error) {
+    file->model = malloc(file->map.size);
+    if (!file->model)
+        return txl_fail_memory(error, "a SentencePiece model", file->map.size);
+    memcpy(file->model, file->map.data, file->map.size);
+    return TXL_OK;
+}
+
+static txl_status read_content(struct vocabulary_file *file, txl_error *error) {
+    const unsigned char *data = file->map.data;
+    const uint64_t size = file->map.size;
+    if (zip_looks_like(data, size) || pickle_looks_like(data, size))
+        return read_pickle(file, error);
+    return sentencepiece_recognise(data, size) ? keep_model(file, error) : read_plain(file, error);
+}
+
+txl_status vocabulary_file_read(const char *path, struct vocabulary_file *file, txl_error *error) {
+    *file = (struct vocabulary_file){.unk = -1};
+    txl_status status = mapped_file_open(path, &file->map, error);
+    if (!status)
+        status = foreign_refuse(&file->map, error);
+    if (!status)
+        status = read_content(file, error);
+    if (status)
+        vocabulary_file_free(file);
     return status;
 }
 
-void vocabulary_file_free(struct vocabulary_file *vocabulary) {
-    free(vocabulary->path);
-    free(vocabulary->symbols);
-    free(vocabulary->bytes);
-    free(vocabulary->model);
-    *vocabulary = (struct vocabulary_file){.unk = -1};
+void vocabulary_file_free(struct vocabulary_file *file) {
+    free(file->symbols);
+    free(file->dataset);
+    free(file->model);
+    pickle_free(file->pickle);
+    json_decref(file->json);
+    mapped_file_close(&file->map);
+    *file = (struct vocabulary_file){.unk = -1};
 }
 
 /* ---- Packing ------------------------------------------------------------------------------ */
@@ -461,7 +417,7 @@ static txl_status choose_kind(const struct vocabulary_file *file, const char *as
     return txl_fail(error, TXL_ARGUMENT,
                     is_model ? "%s: the %s tokenizer does not cut text into pieces"
                              : "%s: the %s tokenizer takes a SentencePiece model",
-                    file->path, asked);
+                    file->map.path, asked);
 }
 
 static txl_status pack_symbols(const struct vocabulary_file *file, const char *tokenizer,
@@ -481,8 +437,8 @@ static txl_status pack_pieces(const struct vocabulary_file *file, const char *to
     struct packed_pieces packed;
     txl_status status = choose_kind(file, tokenizer, usual, &v->kind, error);
     if (!status)
-        status =
-            sentencepiece_pack(file->model, file->model_size, v->kind, file->path, &packed, error);
+        status = sentencepiece_pack(file->model, file->map.size, v->kind, file->map.path, &packed,
+                                    error);
     if (!status)
         *v = (struct convert_vocabulary){.kind = v->kind,
                                          .n = packed.n,

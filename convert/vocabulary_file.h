@@ -4,25 +4,24 @@
 #define CONVERT_VOCABULARY_FILE_H
 
 #include "converter.h"
+#include "lib/base/mapped_file.h"
 #include "lib/text/vocabulary.h"
 
 struct vocabulary_file {
-    char *path; /* the file it was read from */
+    struct mapped_file map;
     size_t n_symbol;
-    /* In order of ids.  Two ids may have the same spelling; the spelling then stands for the lower
-     * one. */
+    /* In order of ids; they lie in the map, the pickle or the JSON.  Two ids may have the same
+     * spelling; the spelling then stands for the lower one. */
     struct vocabulary_entry *symbols;
+    uint64_t n_byte; /* of the symbols that a pickle or JSON has */
     int32_t unk;     /* the id for unknown symbols, if the file states it; else -1 */
     bool lower_case; /* the file says that its text was lower-cased, */
     bool characters; /* that it was split into characters */
     char *dataset; /* the name that a cached corpus gives itself ("wt103", "enwik8"); NULL: none */
-
-    char *bytes; /* of the symbols and the dataset */
-
-    /* The whole file if it is a SentencePiece model, for sentencepiece_pack; then there are no
-     * symbols. Else NULL. */
-    void *model;
-    size_t model_size;
+    struct pickle *pickle;
+    struct json_t *json;
+    void *model; /* a copy of the whole map if that is a SentencePiece model, for
+                    sentencepiece_pack; then there are no symbols.  Else NULL */
 };
 
 /* Reads the vocabulary in the file at `path`: a pickled corpus, vocabulary object, dict or list (by

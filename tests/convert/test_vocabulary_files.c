@@ -64,7 +64,7 @@ TEST(test_every_container) {
         const char *path = case_file("vocabularies", files[i].file);
         struct vocabulary_file vocabulary;
         assert_reads(path, &vocabulary);
-        assert_string_equal(vocabulary.path, path);
+        assert_string_equal(vocabulary.map.path, path);
         assert_is_made_vocabulary(&vocabulary);
         assert_int_equal(vocabulary.unk, files[i].states_settings ? 22 : -1);
         assert_false(vocabulary.lower_case);
