@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define MAX_PROTOCOL 5 /* the newest that there is */
-#define MAX_NUMBER 64  /* characters of a number that has to fit into 64 bits, or of a real one */
+#define MAX_NUMBER 64  /* characters of a real number */
 
 enum { PROTO = 0x80, STOP = '.' };
 
@@ -72,75 +72,74 @@ static bool take_line(struct pickle_reader *reader, struct pickle_string *line) 
 
 /* ---- The stack ---------------------------------------------------------------------------- */
 
-/* Makes room for one more element; the array may move.  NULL: failed. */
-static void *reserve(struct pickle_reader *reader, void *array, size_t count, size_t *capacity,
-                     size_t size) {
-    if (count < *capacity)
-        return array;
-    size_t larger = *capacity ? 2 * *capacity : 64;
-    void *memory = realloc(array, larger * size);
-    if (!memory)
-        reader->status = txl_fail_memory(reader->error, "a pickle's stack", larger * size);
-    else
-        *capacity = larger;
-    return memory;
-}
-
-static bool push_value(struct pickle_reader *reader, struct pickle_value *value) {
-    if (!value)
-        return false; /* the function that failed to make it has reported why */
-    void *stack = reserve(reader, reader->stack, reader->n_stack, &reader->stack_capacity,
-                          sizeof *reader->stack);
-    if (!stack)
+/* Makes room for so many values; the array may move. */
+static bool reserve(struct pickle_reader *reader, struct pickle_items *items, size_t count) {
+    if (count <= items->capacity)
+        return true;
+    size_t larger = count < 32 ? 64 : 2 * count;
+    void *memory = realloc(items->at, larger * sizeof *items->at);
+    if (!memory) {
+        reader->status =
+            txl_fail_memory(reader->error, "a pickle's values", larger * sizeof *items->at);
         return false;
-    reader->stack = stack;
-    reader->stack[reader->n_stack++] = value;
+    }
+    items->at = memory;
+    items->capacity = larger;
     return true;
 }
 
-static size_t top_mark(const struct pickle_reader *reader) {
-    return reader->n_mark ? reader->marks[reader->n_mark - 1] : 0;
+static bool push(struct pickle_reader *reader, struct pickle_value *value) {
+    if (!reserve(reader, &reader->stack, reader->stack.count + 1))
+        return false;
+    reader->stack.at[reader->stack.count++] = value;
+    return true;
+}
+
+static bool push_mark(struct pickle_reader *reader) {
+    return push(reader, NULL);
+}
+
+static bool push_value(struct pickle_reader *reader, struct pickle_value *value) {
+    return value && push(reader, value); /* what failed to make it has reported why */
+}
+
+/* How many values lie above the last mark, or are there at all; counts no further than `most`. */
+static size_t count_values(const struct pickle_reader *reader, size_t most) {
+    const struct pickle_items *stack = &reader->stack;
+    size_t n = 0;
+    while (n < most && n < stack->count && stack->at[stack->count - 1 - n])
+        n++;
+    return n;
 }
 
 /* The `count` values at the top of the stack, which stay there. */
 static struct pickle_value **peek(struct pickle_reader *reader, size_t count) {
-    if (reader->n_stack - top_mark(reader) < count) {
+    if (count_values(reader, count) < count) {
         pickle_fail(reader, TXL_FORMAT, "the stack holds too few values for opcode 0x%02x",
                     reader->data[reader->opcode]);
         return NULL;
     }
-    return reader->stack + reader->n_stack - count;
+    return reader->stack.at + reader->stack.count - count;
 }
 
 /* The same, but removes them; they may be used until the next push. */
 static struct pickle_value **pop(struct pickle_reader *reader, size_t count) {
     struct pickle_value **values = peek(reader, count);
     if (values)
-        reader->n_stack -= count;
+        reader->stack.count -= count;
     return values;
-}
-
-static bool push_mark(struct pickle_reader *reader) {
-    void *marks = reserve(reader, reader->marks, reader->n_mark, &reader->mark_capacity,
-                          sizeof *reader->marks);
-    if (!marks)
-        return false;
-    reader->marks = marks;
-    reader->marks[reader->n_mark++] = reader->n_stack;
-    return true;
 }
 
 /* Removes the last mark and the values above it, and returns these. */
 static struct pickle_value **pop_mark(struct pickle_reader *reader, size_t *count) {
-    if (reader->n_mark == 0) {
+    *count = count_values(reader, SIZE_MAX);
+    if (*count == reader->stack.count) {
         pickle_fail(reader, TXL_FORMAT, "opcode 0x%02x needs a mark on the stack",
                     reader->data[reader->opcode]);
         return NULL;
     }
-    *count = reader->n_stack - top_mark(reader);
-    struct pickle_value **values = pop(reader, *count);
-    reader->n_mark--;
-    return values;
+    reader->stack.count -= *count + 1;
+    return reader->stack.at + reader->stack.count + 1;
 }
 
 /* ---- Numbers ------------------------------------------------------------------------------ */
@@ -194,16 +193,6 @@ static bool push_long(struct pickle_reader *reader, int width) {
     return push_int(reader, (int64_t)number);
 }
 
-/* Copies a line that is a number, for strtoll and strtod. */
-static bool number_text(struct pickle_reader *reader, const struct pickle_string *line,
-                        char text[MAX_NUMBER]) {
-    if (line->length == 0 || line->length >= MAX_NUMBER)
-        return pickle_fail(reader, TXL_FORMAT, "expected a number");
-    memcpy(text, line->bytes, line->length);
-    text[line->length] = '\0';
-    return true;
-}
-
 static bool all_digits(const struct pickle_string *line) {
     for (size_t i = 0; i < line->length; i++)
         if ((line->bytes[i] < '0' || line->bytes[i] > '9') && !(i == 0 && line->bytes[i] == '-'))
@@ -213,7 +202,6 @@ static bool all_digits(const struct pickle_string *line) {
 
 static bool push_decimal(struct pickle_reader *reader) {
     struct pickle_string line;
-    char text[MAX_NUMBER], *end;
     if (!take_line(reader, &line))
         return false;
     /* How protocols 0 and 1 write truth values. */
@@ -226,20 +214,20 @@ static bool push_decimal(struct pickle_reader *reader) {
         line.length--;
     if (!all_digits(&line))
         return pickle_fail(reader, TXL_FORMAT, "expected a decimal number");
-    if (line.length >= MAX_NUMBER)
-        return push_string(reader, PICKLE_BIG_INT, &line);
-    if (!number_text(reader, &line, text))
-        return false;
     errno = 0;
-    long long integer = strtoll(text, &end, 10);
+    long long integer = strtoll(line.bytes, NULL, 10); /* the line's end ends it */
     return errno == ERANGE ? push_string(reader, PICKLE_BIG_INT, &line) : push_int(reader, integer);
 }
 
 static bool push_float_line(struct pickle_reader *reader) {
     struct pickle_string line;
     char text[MAX_NUMBER], *end;
-    if (!take_line(reader, &line) || !number_text(reader, &line, text))
+    if (!take_line(reader, &line))
         return false;
+    if (line.length == 0 || line.length >= MAX_NUMBER)
+        return pickle_fail(reader, TXL_FORMAT, "expected a number");
+    memcpy(text, line.bytes, line.length);
+    text[line.length] = '\0';
     double real = strtod(text, &end);
     if (*end)
         return pickle_fail(reader, TXL_FORMAT, "expected a floating-point number");
@@ -375,12 +363,23 @@ static bool push_raw_unicode(struct pickle_reader *reader) {
 
 /* ---- Containers --------------------------------------------------------------------------- */
 
+/* Adds items to a list, tuple or set, or to a dict keys before their values. */
+static bool add(struct pickle_reader *reader, struct pickle_value *into,
+                struct pickle_value *const *items, size_t count) {
+    if (into->kind != PICKLE_DICT)
+        return pickle_append(reader, &into->items, items, count);
+    if (count % 2)
+        return pickle_fail(reader, TXL_FORMAT, "a key has no value");
+    for (size_t i = 0; i < count; i += 2)
+        if (!pickle_store(reader, &into->pairs, items[i], items[i + 1]))
+            return false;
+    return true;
+}
+
 static bool push_items(struct pickle_reader *reader, enum pickle_kind kind,
                        struct pickle_value *const *items, size_t count) {
     struct pickle_value *value = items ? pickle_new(reader, kind) : NULL;
-    if (value && !pickle_append(reader, &value->items, items, count))
-        return false;
-    return push_value(reader, value);
+    return value && add(reader, value, items, count) && push_value(reader, value);
 }
 
 /* An empty value. */
@@ -416,56 +415,24 @@ static struct pickle_value *container(struct pickle_reader *reader, struct pickl
     return NULL;
 }
 
-/* Appends to the list or set below them. */
-static bool append(struct pickle_reader *reader, struct pickle_value **items, size_t count,
-                   enum pickle_kind kind) {
+/* Adds to the list, set or dict below them. */
+static bool add_below(struct pickle_reader *reader, struct pickle_value **items, size_t count,
+                      enum pickle_kind kind) {
     struct pickle_value **target = items ? peek(reader, 1) : NULL;
     struct pickle_value *into = target ? container(reader, *target, kind) : NULL;
-    return into && pickle_append(reader, &into->items, items, count);
+    return into && add(reader, into, items, count);
 }
 
-static bool append_one(struct pickle_reader *reader) {
-    return append(reader, pop(reader, 1), 1, PICKLE_LIST);
+/* An item, or a key and its value. */
+static bool add_one(struct pickle_reader *reader, int kind) {
+    const size_t count = kind == PICKLE_DICT ? 2 : 1;
+    return add_below(reader, pop(reader, count), count, (enum pickle_kind)kind);
 }
 
-static bool append_marked(struct pickle_reader *reader, int kind) {
+static bool add_marked(struct pickle_reader *reader, int kind) {
     size_t count = 0;
     struct pickle_value **items = pop_mark(reader, &count);
-    return append(reader, items, count, (enum pickle_kind)kind);
-}
-
-static bool store(struct pickle_reader *reader, struct pickle_value *dict,
-                  struct pickle_value *const *items, size_t count) {
-    if (count % 2)
-        return pickle_fail(reader, TXL_FORMAT, "a key has no value");
-    for (size_t i = 0; i < count; i += 2)
-        if (!pickle_store(reader, &dict->pairs, items[i], items[i + 1]))
-            return false;
-    return true;
-}
-
-static bool push_dict(struct pickle_reader *reader) {
-    size_t count = 0;
-    struct pickle_value **items = pop_mark(reader, &count);
-    struct pickle_value *dict = items ? pickle_new(reader, PICKLE_DICT) : NULL;
-    return dict && store(reader, dict, items, count) && push_value(reader, dict);
-}
-
-/* Stores keys and values in the dict below them. */
-static bool set_items(struct pickle_reader *reader, struct pickle_value **items, size_t count) {
-    struct pickle_value **target = items ? peek(reader, 1) : NULL;
-    struct pickle_value *into = target ? container(reader, *target, PICKLE_DICT) : NULL;
-    return into && store(reader, into, items, count);
-}
-
-static bool set_item(struct pickle_reader *reader) {
-    return set_items(reader, pop(reader, 2), 2);
-}
-
-static bool set_marked(struct pickle_reader *reader) {
-    size_t count = 0;
-    struct pickle_value **items = pop_mark(reader, &count);
-    return set_items(reader, items, count);
+    return add_below(reader, items, count, (enum pickle_kind)kind);
 }
 
 /* ---- Names and objects -------------------------------------------------------------------- */
@@ -597,20 +564,14 @@ static bool memoize(struct pickle_reader *reader, uint64_t index) {
         return pickle_fail(reader, TXL_FORMAT,
                            "the memo's entry %" PRIu64 " is beyond what the stream can have stored",
                            index);
-    if (index >= reader->n_memo) {
-        size_t larger =
-            (size_t)index + 1 > 2 * reader->n_memo ? (size_t)index + 64 : 2 * reader->n_memo;
-        void *memo = realloc(reader->memo, larger * sizeof *reader->memo);
-        if (!memo) {
-            reader->status =
-                txl_fail_memory(reader->error, "a pickle's memo", larger * sizeof *reader->memo);
+    struct pickle_items *memo = &reader->memo;
+    if (index >= memo->count) {
+        if (!reserve(reader, memo, (size_t)index + 1))
             return false;
-        }
-        reader->memo = memo;
-        for (; reader->n_memo < larger; reader->n_memo++)
-            reader->memo[reader->n_memo] = NULL;
+        memset(memo->at + memo->count, 0, (index + 1 - memo->count) * sizeof *memo->at);
+        memo->count = (size_t)index + 1;
     }
-    reader->memo[index] = *value;
+    memo->at[index] = *value;
     return true;
 }
 
@@ -620,10 +581,10 @@ static bool memoize_next(struct pickle_reader *reader) {
 }
 
 static bool recall(struct pickle_reader *reader, uint64_t index) {
-    if (index >= reader->n_memo || !reader->memo[index])
+    if (index >= reader->memo.count || !reader->memo.at[index])
         return pickle_fail(reader, TXL_FORMAT, "nothing was stored as the memo's entry %" PRIu64,
                            index);
-    return push_value(reader, reader->memo[index]);
+    return push_value(reader, reader->memo.at[index]);
 }
 
 /* The argument of PUT, GET and their like: `width` bytes, or a decimal line if that is 0. */
@@ -631,15 +592,11 @@ static bool take_index(struct pickle_reader *reader, int width, uint64_t *index)
     if (width)
         return take_number(reader, width, index);
     struct pickle_string line;
-    char text[MAX_NUMBER];
     if (!take_line(reader, &line))
         return false;
     if (!all_digits(&line) || line.bytes[0] == '-')
         return pickle_fail(reader, TXL_FORMAT, "expected a decimal number");
-    if (!number_text(reader, &line, text))
-        return false;
-    *index =
-        strtoull(text, NULL, 10); /* strtoull returns its maximum for a number that is too large */
+    *index = strtoull(line.bytes, NULL, 10); /* its maximum for a number that is too large */
     return true;
 }
 
@@ -683,11 +640,10 @@ static bool check_frame(struct pickle_reader *reader) {
 }
 
 static bool drop(struct pickle_reader *reader) {
-    if (reader->n_mark && reader->n_stack == top_mark(reader)) {
-        reader->n_mark--;
-        return true;
-    }
-    return pop(reader, 1) != NULL;
+    if (reader->stack.count == 0 || reader->stack.at[reader->stack.count - 1])
+        return pop(reader, 1) != NULL;
+    reader->stack.count--; /* a mark */
+    return true;
 }
 
 static bool drop_marked(struct pickle_reader *reader) {
@@ -707,83 +663,73 @@ static const struct operation {
     bool (*with)(struct pickle_reader *reader, int argument);
     int argument;
 } operations[256] = {
-    [PROTO] = {check_protocol},                   /* PROTO */
-    [0x95] = {check_frame},                       /* FRAME */
-    ['('] = {push_mark},                          /* MARK */
-    ['0'] = {drop},                               /* POP */
-    ['1'] = {drop_marked},                        /* POP_MARK */
-    ['2'] = {duplicate},                          /* DUP */
-    ['N'] = {.with = push_new, PICKLE_NONE},      /* NONE */
-    [0x88] = {.with = push_bool, true},           /* NEWTRUE */
-    [0x89] = {.with = push_bool, false},          /* NEWFALSE */
-    ['I'] = {push_decimal},                       /* INT */
-    ['L'] = {push_decimal},                       /* LONG */
-    ['J'] = {push_int32},                         /* BININT */
-    ['K'] = {.with = push_number, 1},             /* BININT1 */
-    ['M'] = {.with = push_number, 2},             /* BININT2 */
-    [0x8a] = {.with = push_long, 1},              /* LONG1 */
-    [0x8b] = {.with = push_long, 4},              /* LONG4 */
-    ['F'] = {push_float_line},                    /* FLOAT */
-    ['G'] = {push_binary_float},                  /* BINFLOAT */
-    ['S'] = {push_literal},                       /* STRING */
-    ['V'] = {push_raw_unicode},                   /* UNICODE */
-    ['U'] = {.with = push_binary_string, 1},      /* SHORT_BINSTRING */
-    ['C'] = {.with = push_binary_string, 1},      /* SHORT_BINBYTES */
-    [0x8c] = {.with = push_binary_string, 1},     /* SHORT_BINUNICODE */
-    ['T'] = {.with = push_binary_string, 4},      /* BINSTRING */
-    ['B'] = {.with = push_binary_string, 4},      /* BINBYTES */
-    ['X'] = {.with = push_binary_string, 4},      /* BINUNICODE */
-    [0x8e] = {.with = push_binary_string, 8},     /* BINBYTES8 */
-    [0x8d] = {.with = push_binary_string, 8},     /* BINUNICODE8 */
-    [0x96] = {.with = push_binary_string, 8},     /* BYTEARRAY8 */
-    [')'] = {.with = push_tuple, 0},              /* EMPTY_TUPLE */
-    [0x85] = {.with = push_tuple, 1},             /* TUPLE1 */
-    [0x86] = {.with = push_tuple, 2},             /* TUPLE2 */
-    [0x87] = {.with = push_tuple, 3},             /* TUPLE3 */
-    ['t'] = {.with = push_marked, PICKLE_TUPLE},  /* TUPLE */
-    [']'] = {.with = push_new, PICKLE_LIST},      /* EMPTY_LIST */
-    ['l'] = {.with = push_marked, PICKLE_LIST},   /* LIST */
-    ['a'] = {append_one},                         /* APPEND */
-    ['e'] = {.with = append_marked, PICKLE_LIST}, /* APPENDS */
-    [0x8f] = {.with = push_new, PICKLE_SET},      /* EMPTY_SET */
-    [0x91] = {.with = push_marked, PICKLE_SET},   /* FROZENSET */
-    [0x90] = {.with = append_marked, PICKLE_SET}, /* ADDITEMS */
-    ['}'] = {.with = push_new, PICKLE_DICT},      /* EMPTY_DICT */
-    ['d'] = {push_dict},                          /* DICT */
-    ['s'] = {set_item},                           /* SETITEM */
-    ['u'] = {set_marked},                         /* SETITEMS */
-    ['c'] = {push_global_lines},                  /* GLOBAL */
-    [0x93] = {push_stack_global},                 /* STACK_GLOBAL */
-    [0x81] = {.with = new_object, 2},             /* NEWOBJ */
-    [0x92] = {.with = new_object, 3},             /* NEWOBJ_EX */
-    ['i'] = {old_instance},                       /* INST */
-    ['o'] = {old_object},                         /* OBJ */
-    ['R'] = {reduce},                             /* REDUCE */
-    ['b'] = {build},                              /* BUILD */
-    ['P'] = {push_persistent_line},               /* PERSID */
-    ['Q'] = {push_binary_persistent},             /* BINPERSID */
-    ['p'] = {.with = put_memo, 0},                /* PUT */
-    ['q'] = {.with = put_memo, 1},                /* BINPUT */
-    ['r'] = {.with = put_memo, 4},                /* LONG_BINPUT */
-    [0x94] = {memoize_next},                      /* MEMOIZE */
-    ['g'] = {.with = get_memo, 0},                /* GET */
-    ['h'] = {.with = get_memo, 1},                /* BINGET */
-    ['j'] = {.with = get_memo, 4},                /* LONG_BINGET */
+    [PROTO] = {check_protocol},                  /* PROTO */
+    [0x95] = {check_frame},                      /* FRAME */
+    ['('] = {push_mark},                         /* MARK */
+    ['0'] = {drop},                              /* POP */
+    ['1'] = {drop_marked},                       /* POP_MARK */
+    ['2'] = {duplicate},                         /* DUP */
+    ['N'] = {.with = push_new, PICKLE_NONE},     /* NONE */
+    [0x88] = {.with = push_bool, true},          /* NEWTRUE */
+    [0x89] = {.with = push_bool, false},         /* NEWFALSE */
+    ['I'] = {push_decimal},                      /* INT */
+    ['L'] = {push_decimal},                      /* LONG */
+    ['J'] = {push_int32},                        /* BININT */
+    ['K'] = {.with = push_number, 1},            /* BININT1 */
+    ['M'] = {.with = push_number, 2},            /* BININT2 */
+    [0x8a] = {.with = push_long, 1},             /* LONG1 */
+    [0x8b] = {.with = push_long, 4},             /* LONG4 */
+    ['F'] = {push_float_line},                   /* FLOAT */
+    ['G'] = {push_binary_float},                 /* BINFLOAT */
+    ['S'] = {push_literal},                      /* STRING */
+    ['V'] = {push_raw_unicode},                  /* UNICODE */
+    ['U'] = {.with = push_binary_string, 1},     /* SHORT_BINSTRING */
+    ['C'] = {.with = push_binary_string, 1},     /* SHORT_BINBYTES */
+    [0x8c] = {.with = push_binary_string, 1},    /* SHORT_BINUNICODE */
+    ['T'] = {.with = push_binary_string, 4},     /* BINSTRING */
+    ['B'] = {.with = push_binary_string, 4},     /* BINBYTES */
+    ['X'] = {.with = push_binary_string, 4},     /* BINUNICODE */
+    [0x8e] = {.with = push_binary_string, 8},    /* BINBYTES8 */
+    [0x8d] = {.with = push_binary_string, 8},    /* BINUNICODE8 */
+    [0x96] = {.with = push_binary_string, 8},    /* BYTEARRAY8 */
+    [')'] = {.with = push_tuple, 0},             /* EMPTY_TUPLE */
+    [0x85] = {.with = push_tuple, 1},            /* TUPLE1 */
+    [0x86] = {.with = push_tuple, 2},            /* TUPLE2 */
+    [0x87] = {.with = push_tuple, 3},            /* TUPLE3 */
+    ['t'] = {.with = push_marked, PICKLE_TUPLE}, /* TUPLE */
+    [']'] = {.with = push_new, PICKLE_LIST},     /* EMPTY_LIST */
+    ['l'] = {.with = push_marked, PICKLE_LIST},  /* LIST */
+    ['a'] = {.with = add_one, PICKLE_LIST},      /* APPEND */
+    ['e'] = {.with = add_marked, PICKLE_LIST},   /* APPENDS */
+    [0x8f] = {.with = push_new, PICKLE_SET},     /* EMPTY_SET */
+    [0x91] = {.with = push_marked, PICKLE_SET},  /* FROZENSET */
+    [0x90] = {.with = add_marked, PICKLE_SET},   /* ADDITEMS */
+    ['}'] = {.with = push_new, PICKLE_DICT},     /* EMPTY_DICT */
+    ['d'] = {.with = push_marked, PICKLE_DICT},  /* DICT */
+    ['s'] = {.with = add_one, PICKLE_DICT},      /* SETITEM */
+    ['u'] = {.with = add_marked, PICKLE_DICT},   /* SETITEMS */
+    ['c'] = {push_global_lines},                 /* GLOBAL */
+    [0x93] = {push_stack_global},                /* STACK_GLOBAL */
+    [0x81] = {.with = new_object, 2},            /* NEWOBJ */
+    [0x92] = {.with = new_object, 3},            /* NEWOBJ_EX */
+    ['i'] = {old_instance},                      /* INST */
+    ['o'] = {old_object},                        /* OBJ */
+    ['R'] = {reduce},                            /* REDUCE */
+    ['b'] = {build},                             /* BUILD */
+    ['P'] = {push_persistent_line},              /* PERSID */
+    ['Q'] = {push_binary_persistent},            /* BINPERSID */
+    ['p'] = {.with = put_memo, 0},               /* PUT */
+    ['q'] = {.with = put_memo, 1},               /* BINPUT */
+    ['r'] = {.with = put_memo, 4},               /* LONG_BINPUT */
+    [0x94] = {memoize_next},                     /* MEMOIZE */
+    ['g'] = {.with = get_memo, 0},               /* GET */
+    ['h'] = {.with = get_memo, 1},               /* BINGET */
+    ['j'] = {.with = get_memo, 4},               /* LONG_BINGET */
 };
-
-static bool execute(struct pickle_reader *reader, unsigned char opcode) {
-    const struct operation *operation = &operations[opcode];
-    if (operation->run)
-        return operation->run(reader);
-    return operation->with
-               ? operation->with(reader, operation->argument)
-               : pickle_fail(reader, TXL_UNSUPPORTED, "unknown pickle opcode 0x%02x", opcode);
-}
 
 static bool run_opcodes(struct pickle_reader *reader) {
     /* Allocates the stack at once, so that a range of no values has an address too. */
-    reader->stack = reserve(reader, NULL, 0, &reader->stack_capacity, sizeof *reader->stack);
-    if (!reader->stack)
+    if (!reserve(reader, &reader->stack, 1))
         return false;
     for (;;) {
         reader->opcode = reader->at;
@@ -792,7 +738,11 @@ static bool run_opcodes(struct pickle_reader *reader) {
             return false;
         if (*opcode == STOP)
             break;
-        if (!execute(reader, *opcode))
+        const struct operation *operation = &operations[*opcode];
+        if (!operation->run && !operation->with)
+            return pickle_fail(reader, TXL_UNSUPPORTED, "unknown pickle opcode 0x%02x", *opcode);
+        if (!(operation->run ? operation->run(reader)
+                             : operation->with(reader, operation->argument)))
             return false;
     }
     struct pickle_value **root = pop(reader, 1);
@@ -822,9 +772,8 @@ txl_status pickle_read(const unsigned char *data, uint64_t size, uint64_t start,
         .error = error,
     };
     bool done = run_opcodes(&reader) && pickle_check_keys(&reader);
-    free(reader.stack);
-    free(reader.marks);
-    free(reader.memo);
+    free(reader.stack.at);
+    free(reader.memo.at);
     if (!done) {
         pickle_free(*pickle);
         *pickle = NULL;

@@ -13,13 +13,9 @@ struct pickle_reader {
     uint64_t opcode; /* offset of the current opcode */
     const char *where;
 
-    struct pickle_value **stack;
-    size_t n_stack, stack_capacity;
-    size_t *marks; /* heights of the stack, rising */
-    size_t n_mark, mark_capacity;
-    struct pickle_value **memo; /* NULL: nothing stored there */
-    size_t n_memo;
-    uint64_t n_memoized; /* values stored so far: the number that MEMOIZE stores under */
+    struct pickle_items stack; /* NULL: a mark */
+    struct pickle_items memo;  /* NULL: nothing stored there */
+    uint64_t n_memoized;       /* values stored so far: the number that MEMOIZE stores under */
 
     /* How much opcodes copied from earlier in the stream.  A few bytes can ask for a large copy, so
      * the sum may not exceed the size of the stream. */
