@@ -52,28 +52,16 @@ struct checkpoint {
     const struct checkpoint_tensor **by_name;
 };
 
-/* A tensor as its container describes it, not yet checked. */
-struct tensor_claim {
-    const char *name;
-    enum checkpoint_dtype dtype;
-    int n_dim;
-    uint64_t shape[CHECKPOINT_MAX_DIM];
-    uint64_t stride[CHECKPOINT_MAX_DIM];
-    struct checkpoint_storage *storage;
-    uint64_t start;  /* first byte within the storage that the view may use */
-    uint64_t n_item; /* elements that it may use */
-    uint64_t offset; /* of element (0, ..., 0), in elements from `start` */
-};
-
-/* Checks the claim and adds the tensor. */
-txl_status checkpoint_add(struct checkpoint *checkpoint, const struct tensor_claim *claim,
-                          txl_error *error);
+/* Checks a tensor as its container describes it, and adds it.  It may use claim->n_element elements
+ * of its storage from claim->offset on, and `first` of them precede its element (0, ..., 0). */
+txl_status checkpoint_add(struct checkpoint *checkpoint, const struct checkpoint_tensor *claim,
+                          uint64_t first, txl_error *error);
 
 /* The number of dimensions that a tensor may not have. */
 txl_status checkpoint_refuse_dimensions(const char *path, const char *name, txl_error *error);
 
 /* The strides of a tensor in row-major order without gaps.  What exceeds 64 bits wraps. */
-void checkpoint_row_major(struct tensor_claim *claim);
+void checkpoint_row_major(struct checkpoint_tensor *claim);
 
 /* Product of the shape, false if it exceeds 64 bits. */
 bool checkpoint_n_element(int n_dim, const uint64_t *shape, uint64_t *n_element);

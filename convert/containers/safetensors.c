@@ -31,7 +31,7 @@ static bool unsigned_of(const json_t *value, uint64_t *number) {
 }
 
 static txl_status read_shape(const struct checkpoint_source *source, const json_t *shape,
-                             struct tensor_claim *claim, txl_error *error) {
+                             struct checkpoint_tensor *claim, txl_error *error) {
     if (!json_is_array(shape))
         return refuse(source, claim->name, "expected a shape", error);
     if (json_array_size(shape) > CHECKPOINT_MAX_DIM)
@@ -47,7 +47,7 @@ static txl_status read_shape(const struct checkpoint_source *source, const json_
 static txl_status read_tensor(struct checkpoint *checkpoint, const struct checkpoint_source *source,
                               const char *name, const json_t *about, struct range *range,
                               txl_error *error) {
-    struct tensor_claim claim = {.name = name, .storage = source->storages};
+    struct checkpoint_tensor claim = {.name = name, .storage = source->storages};
     const char *dtype = json_string_value(json_object_get(about, "dtype"));
     if (!dtype)
         return refuse(source, name, "expected a dtype", error);
@@ -62,17 +62,15 @@ static txl_status read_tensor(struct checkpoint *checkpoint, const struct checkp
 
     const json_t *offsets = json_object_get(about, "data_offsets");
     size_t size = checkpoint_dtype_size(claim.dtype);
-    uint64_t n_element = 0;
     if (json_array_size(offsets) != 2 || !unsigned_of(json_array_get(offsets, 0), &range->begin) ||
         !unsigned_of(json_array_get(offsets, 1), &range->end) || range->begin > range->end ||
         range->end > source->storages->size)
         return refuse(source, name, "its data_offsets are not within the file", error);
-    if (!checkpoint_n_element(claim.n_dim, claim.shape, &n_element) ||
-        n_element > UINT64_MAX / size || n_element * size != range->end - range->begin)
+    if (!checkpoint_n_element(claim.n_dim, claim.shape, &claim.n_element) ||
+        claim.n_element > UINT64_MAX / size || claim.n_element * size != range->end - range->begin)
         return refuse(source, name, "its data_offsets do not fit its shape", error);
-    claim.start = range->begin;
-    claim.n_item = n_element;
-    return checkpoint_add(checkpoint, &claim, error);
+    claim.offset = range->begin;
+    return checkpoint_add(checkpoint, &claim, 0, error);
 }
 
 static int compare_ranges(const void *a, const void *b) {

@@ -32,15 +32,15 @@ txl_status checkpoint_refuse_dimensions(const char *path, const char *name, txl_
                     name, CHECKPOINT_MAX_DIM);
 }
 
-void checkpoint_row_major(struct tensor_claim *claim) {
+void checkpoint_row_major(struct checkpoint_tensor *claim) {
     uint64_t stride = 1;
     for (int i = claim->n_dim; i-- > 0; stride *= claim->shape[i])
         claim->stride[i] = stride;
 }
 
 /* The offset of the last element; false if it exceeds 64 bits. */
-static bool last_element(const struct tensor_claim *claim, uint64_t *last) {
-    *last = claim->offset;
+static bool last_element(const struct checkpoint_tensor *claim, uint64_t first, uint64_t *last) {
+    *last = first;
     for (int i = 0; i < claim->n_dim; i++) {
         uint64_t reach;
         if (__builtin_mul_overflow(claim->shape[i] - 1, claim->stride[i], &reach) ||
@@ -50,15 +50,15 @@ static bool last_element(const struct tensor_claim *claim, uint64_t *last) {
     return true;
 }
 
-static txl_status check_claim(const struct tensor_claim *claim, uint64_t *n_element,
-                              txl_error *error) {
+static txl_status check_claim(const struct checkpoint_tensor *claim, uint64_t first,
+                              uint64_t *n_element, txl_error *error) {
     const struct mapped_file *file = claim->storage->file;
     size_t size = checkpoint_dtype_size(claim->dtype);
     /* A storage in parts may be larger than any of its files. */
     uint64_t room = file->size > claim->storage->size ? file->size : claim->storage->size;
     /* The readers of the containers guarantee this. */
-    assert(claim->start <= claim->storage->size &&
-           claim->n_item <= (claim->storage->size - claim->start) / size);
+    assert(claim->offset <= claim->storage->size &&
+           claim->n_element <= (claim->storage->size - claim->offset) / size);
 
     /* With strides of 0, a few bytes can claim any number of elements, for which a reader would
      * allocate. */
@@ -67,10 +67,10 @@ static txl_status check_claim(const struct tensor_claim *claim, uint64_t *n_elem
                         "%s: tensor %s: its shape has more elements than the file has room for",
                         file->path, claim->name);
     uint64_t last = 0;
-    if (*n_element && (!last_element(claim, &last) || last >= claim->n_item))
+    if (*n_element && (!last_element(claim, first, &last) || last >= claim->n_element))
         return txl_fail(error, TXL_FORMAT,
                         "%s: tensor %s: reaches beyond its storage of %" PRIu64 " elements",
-                        file->path, claim->name, claim->n_item);
+                        file->path, claim->name, claim->n_element);
     return TXL_OK;
 }
 
@@ -89,10 +89,10 @@ static txl_status reserve(struct checkpoint *checkpoint, const char *path, txl_e
     return TXL_OK;
 }
 
-txl_status checkpoint_add(struct checkpoint *checkpoint, const struct tensor_claim *claim,
-                          txl_error *error) {
+txl_status checkpoint_add(struct checkpoint *checkpoint, const struct checkpoint_tensor *claim,
+                          uint64_t first, txl_error *error) {
     uint64_t n_element = 0;
-    txl_status status = check_claim(claim, &n_element, error);
+    txl_status status = check_claim(claim, first, &n_element, error);
     if (!status)
         status = reserve(checkpoint, claim->storage->file->path, error);
     if (status)
@@ -102,18 +102,11 @@ txl_status checkpoint_add(struct checkpoint *checkpoint, const struct tensor_cla
         return txl_fail_memory(error, "a tensor's name", strlen(claim->name) + 1);
 
     struct checkpoint_tensor *tensor = &checkpoint->tensors[checkpoint->n_tensor++];
-    *tensor = (struct checkpoint_tensor){
-        .name = name,
-        .dtype = claim->dtype,
-        .n_dim = claim->n_dim,
-        .n_element = n_element,
-        .offset = claim->start,
-        .storage = claim->storage,
-    };
-    if (n_element) /* without elements the offset was not checked, and nothing is read */
-        tensor->offset += claim->offset * checkpoint_dtype_size(claim->dtype);
-    memcpy(tensor->shape, claim->shape, sizeof tensor->shape);
-    memcpy(tensor->stride, claim->stride, sizeof tensor->stride);
+    *tensor = *claim;
+    tensor->name = name;
+    tensor->n_element = n_element;
+    if (n_element) /* without elements `first` was not checked, and nothing is read */
+        tensor->offset += first * checkpoint_dtype_size(claim->dtype);
     return TXL_OK;
 }
 

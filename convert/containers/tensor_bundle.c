@@ -209,7 +209,7 @@ static bool read_entry(const struct table_entry *from, struct entry *e) {
 
 /* Checks type and shape, and moves them into the claim. */
 static txl_status check_form(const struct bundle *b, const struct entry *e,
-                             struct tensor_claim *claim, uint64_t *n_element) {
+                             struct checkpoint_tensor *claim) {
     const char *path = b->source->file.path;
     if (e->dtype >= sizeof dtypes / sizeof *dtypes || !dtypes[e->dtype].is_read)
         return txl_fail(b->error, TXL_UNSUPPORTED,
@@ -226,8 +226,8 @@ static txl_status check_form(const struct bundle *b, const struct entry *e,
             return refuse(b, claim->name, "a dimension is negative");
         claim->shape[d] = (uint64_t)e->shape[d];
     }
-    if (!checkpoint_n_element(claim->n_dim, claim->shape, n_element) ||
-        *n_element > INT64_MAX / checkpoint_dtype_size(claim->dtype))
+    if (!checkpoint_n_element(claim->n_dim, claim->shape, &claim->n_element) ||
+        claim->n_element > INT64_MAX / checkpoint_dtype_size(claim->dtype))
         return refuse(b, claim->name, "its shape has more elements than a file has room for");
     checkpoint_row_major(claim);
     return TXL_OK;
@@ -271,9 +271,10 @@ static txl_status open_shard(struct bundle *b, int64_t number, const struct mapp
 }
 
 /* Makes a storage of the entry's bytes, which must be as many as its elements take. */
-static txl_status place(struct bundle *b, const char *name, const struct entry *e,
-                        const struct tensor_claim *claim, uint64_t n_element,
+static txl_status place(struct bundle *b, const struct entry *e,
+                        const struct checkpoint_tensor *claim,
                         struct checkpoint_storage **storage) {
+    const char *name = claim->name;
     if (e->shard < 0 || e->shard >= b->n_shard)
         return refuse(b, name, "it is in none of the data files");
     const struct mapped_file *file = NULL;
@@ -287,7 +288,7 @@ static txl_status place(struct bundle *b, const char *name, const struct entry *
             "%s: tensor %s: reaches beyond the end of %s, which is cut short or another "
             "checkpoint's",
             b->source->file.path, name, file->path);
-    uint64_t size = n_element * checkpoint_dtype_size(claim->dtype);
+    uint64_t size = claim->n_element * checkpoint_dtype_size(claim->dtype);
     if (claim->dtype == CHECKPOINT_STRING ? (uint64_t)e->size < size : (uint64_t)e->size != size)
         return refuse(b, name, "its size does not fit its shape");
     b->claimed += (uint64_t)e->size;
@@ -372,7 +373,7 @@ static bool overlap(const struct checkpoint_part *x, const struct checkpoint_par
 }
 
 /* Finds the box that the slice is. */
-static txl_status find_box(const struct bundle *b, const struct tensor_claim *whole,
+static txl_status find_box(const struct bundle *b, const struct checkpoint_tensor *whole,
                            const struct slice *slice, struct checkpoint_part *part) {
     bool fits = slice->n_dim == whole->n_dim;
     for (int d = 0; d < whole->n_dim && fits; d++) {
@@ -385,7 +386,7 @@ static txl_status find_box(const struct bundle *b, const struct tensor_claim *wh
     return fits ? TXL_OK : refuse(b, whole->name, "one of its parts lies outside it");
 }
 
-static txl_status add_part(struct bundle *b, const struct tensor_claim *whole,
+static txl_status add_part(struct bundle *b, const struct checkpoint_tensor *whole,
                            const struct slice *slice, struct checkpoint_storage *storage,
                            uint64_t *covered) {
     struct checkpoint_part *part = &storage->parts[storage->n_part];
@@ -398,11 +399,10 @@ static txl_status add_part(struct bundle *b, const struct tensor_claim *whole,
     if (!found || b->n_part == b->most_parts)
         return refuse(b, whole->name, "one of its parts is missing");
     struct entry e;
-    struct tensor_claim claim = {.name = whole->name};
-    uint64_t n_element = 0;
+    struct checkpoint_tensor claim = {.name = whole->name};
     if (!read_entry(found, &e) || e.n_slice > 0)
         return malformed(b, whole->name);
-    status = check_form(b, &e, &claim, &n_element);
+    status = check_form(b, &e, &claim);
     if (status)
         return status;
     if (claim.dtype != whole->dtype || claim.n_dim != whole->n_dim ||
@@ -411,16 +411,16 @@ static txl_status add_part(struct bundle *b, const struct tensor_claim *whole,
     for (size_t i = 0; i < storage->n_part; i++)
         if (overlap(part, &storage->parts[i], whole->n_dim))
             return refuse(b, whole->name, "two of its parts overlap");
-    *covered += n_element;
+    *covered += claim.n_element;
     storage->n_part++;
     b->n_part++;
-    return place(b, whole->name, &e, &claim, n_element, &part->storage);
+    return place(b, &e, &claim, &part->storage);
 }
 
 /* Makes a storage of the parts that the entry lists. */
 static txl_status join_slices(struct bundle *b, const struct table_entry *from,
-                              const struct entry *e, const struct tensor_claim *whole,
-                              uint64_t n_element, struct checkpoint_storage **storage) {
+                              const struct entry *e, const struct checkpoint_tensor *whole,
+                              struct checkpoint_storage **storage) {
     if (e->n_slice > MAX_PART)
         return txl_fail(b->error, TXL_UNSUPPORTED, "%s: tensor %s: %zu parts; at most %d are read",
                         b->source->file.path, whole->name, e->n_slice, MAX_PART);
@@ -440,12 +440,12 @@ static txl_status join_slices(struct bundle *b, const struct table_entry *from,
                          ? add_part(b, whole, &slice, s, &covered)
                          : malformed(b, whole->name);
     }
-    if (!status && covered != n_element)
+    if (!status && covered != whole->n_element)
         status = refuse(b, whole->name, "its parts leave a hole");
     if (status)
         return status;
     s->file = s->parts[0].storage->file;
-    s->size = n_element * checkpoint_dtype_size(whole->dtype);
+    s->size = whole->n_element * checkpoint_dtype_size(whole->dtype);
     s->big_endian = b->big_endian;
     s->n_dim = whole->n_dim;
     memcpy(s->shape, whole->shape, sizeof s->shape);
@@ -457,20 +457,16 @@ static txl_status join_slices(struct bundle *b, const struct table_entry *from,
 
 static txl_status add_tensor(struct bundle *b, const struct table_entry *from) {
     struct entry e;
-    struct tensor_claim claim = {.name = from->key};
-    uint64_t n_element = 0;
+    struct checkpoint_tensor claim = {.name = from->key};
     if (strlen(from->key) != from->key_length)
         return refuse(b, from->key, "a NUL is in its name");
     if (!read_entry(from, &e))
         return malformed(b, from->key);
-    txl_status status = check_form(b, &e, &claim, &n_element);
+    txl_status status = check_form(b, &e, &claim);
     if (!status)
-        status = e.n_slice > 0 ? join_slices(b, from, &e, &claim, n_element, &claim.storage)
-                               : place(b, from->key, &e, &claim, n_element, &claim.storage);
-    if (status)
-        return status;
-    claim.n_item = n_element;
-    return checkpoint_add(b->checkpoint, &claim, b->error);
+        status = e.n_slice > 0 ? join_slices(b, from, &e, &claim, &claim.storage)
+                               : place(b, &e, &claim, &claim.storage);
+    return status ? status : checkpoint_add(b->checkpoint, &claim, 0, b->error);
 }
 
 static bool is_part(const struct table_entry *entry) {

@@ -56,7 +56,7 @@ static txl_status refuse(const struct walk *walk, txl_status status, const char 
                     walk->name, what);
 }
 
-static txl_status read_name(const struct walk *walk, struct tensor_claim *claim) {
+static txl_status read_name(const struct walk *walk, struct checkpoint_tensor *claim) {
     if (walk->length > MAX_NAME)
         return refuse(walk, TXL_UNSUPPORTED, "its name is too long");
     if (memchr(walk->name, 0, walk->length))
@@ -65,8 +65,9 @@ static txl_status read_name(const struct walk *walk, struct tensor_claim *claim)
     return TXL_OK;
 }
 
+/* `*first`: elements of its view before (0, ..., 0). */
 static txl_status read_layout(const struct walk *walk, const struct pickle_value *args,
-                              struct tensor_claim *claim) {
+                              struct checkpoint_tensor *claim, uint64_t *first) {
     const struct pickle_value *offset = pickle_item(args, 1), *shape = pickle_item(args, 2),
                               *stride = pickle_item(args, 3);
     if (!offset || offset->kind != PICKLE_INT || offset->integer < 0)
@@ -76,7 +77,7 @@ static txl_status read_layout(const struct walk *walk, const struct pickle_value
         return refuse(walk, TXL_FORMAT, "expected a shape and as many strides");
     if (shape->items.count > CHECKPOINT_MAX_DIM)
         return checkpoint_refuse_dimensions(walk->source->where, claim->name, walk->error);
-    claim->offset = (uint64_t)offset->integer;
+    *first = (uint64_t)offset->integer;
     claim->n_dim = (int)shape->items.count;
     for (int i = 0; i < claim->n_dim; i++) {
         const struct pickle_value *length = shape->items.at[i], *step = stride->items.at[i];
@@ -91,7 +92,7 @@ static txl_status read_layout(const struct walk *walk, const struct pickle_value
 }
 
 static txl_status read_storage(const struct walk *walk, const struct pickle_value *args,
-                               struct tensor_claim *claim) {
+                               struct checkpoint_tensor *claim) {
     const struct pickle_value *storage = pickle_item(args, 0);
     struct torch_nested *nested = torch_find_nested(walk->source, storage);
     struct torch_reference reference;
@@ -108,14 +109,14 @@ static txl_status read_storage(const struct walk *walk, const struct pickle_valu
     }
     size_t size = checkpoint_dtype_size(reference.dtype);
     claim->dtype = reference.dtype;
-    claim->start = reference.view_start * size;
-    claim->n_item = reference.view_n;
+    claim->offset = reference.view_start * size;
+    claim->n_element = reference.view_n;
     return TXL_OK;
 }
 
 /* A v3 tensor's storage is bytes, and its dtype an argument. */
 static txl_status read_dtype(const struct walk *walk, const struct pickle_value *args,
-                             struct tensor_claim *claim) {
+                             struct checkpoint_tensor *claim) {
     static const char module[] = "torch.";
     const struct pickle_value *dtype = pickle_item(args, 6);
     if (!dtype || dtype->kind != PICKLE_GLOBAL || strncmp(dtype->name, module, strlen(module)) != 0)
@@ -125,23 +126,24 @@ static txl_status read_dtype(const struct walk *walk, const struct pickle_value 
         return refuse(walk, TXL_UNSUPPORTED, "its dtype is not known");
     size_t storage_size = checkpoint_dtype_size(claim->dtype);
     claim->dtype = (enum checkpoint_dtype)found;
-    claim->n_item = claim->n_item * storage_size / checkpoint_dtype_size(claim->dtype);
+    claim->n_element = claim->n_element * storage_size / checkpoint_dtype_size(claim->dtype);
     return TXL_OK;
 }
 
 static txl_status add_tensor(struct walk *walk, const struct pickle_value *tensor) {
     const struct pickle_value *args = tensor->object->args;
-    struct tensor_claim claim = {0};
+    struct checkpoint_tensor claim = {0};
+    uint64_t first = 0;
     mark(walk->reached, tensor);
     txl_status status = read_name(walk, &claim);
     if (!status)
-        status = read_layout(walk, args, &claim);
+        status = read_layout(walk, args, &claim, &first);
     if (!status)
         status = read_storage(walk, args, &claim);
     if (!status && pickle_is_object(tensor, "torch._utils._rebuild_tensor_v3"))
         status = read_dtype(walk, args, &claim);
     if (!status)
-        status = checkpoint_add(walk->checkpoint, &claim, walk->error);
+        status = checkpoint_add(walk->checkpoint, &claim, first, walk->error);
     return status;
 }
 
