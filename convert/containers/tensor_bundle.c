@@ -57,21 +57,22 @@ struct bundle {
     txl_error *error;
 };
 
+/* TensorShapeProto: the first number of a dimension is its size; or TensorSliceProto, a part as the
+ * whole's entry lists it: start and length, which is -1 for all of the dimension. */
+struct dimensions {
+    int n;                                     /* CHECKPOINT_MAX_DIM + 1: too many */
+    int64_t number[CHECKPOINT_MAX_DIM + 1][3]; /* by the number of the field */
+};
+enum { SIZE = 1, START = 1, LENGTH = 2 };
+
 /* BundleEntryProto. */
 struct entry {
     uint64_t dtype;
-    int n_dim; /* CHECKPOINT_MAX_DIM + 1: too many */
-    int64_t shape[CHECKPOINT_MAX_DIM];
+    struct dimensions shape;
     bool unknown_rank;
     int64_t shard, offset, size;
     uint32_t checksum;
     size_t n_slice;
-};
-
-/* A part as the whole's entry lists it; length -1: all of the dimension. */
-struct slice {
-    int n_dim;
-    int64_t start[CHECKPOINT_MAX_DIM], length[CHECKPOINT_MAX_DIM];
 };
 
 static txl_status refuse(const struct bundle *b, const char *name, const char *what) {
@@ -103,6 +104,24 @@ static bool read_numbers(struct protobuf message, int64_t *number, uint64_t n) {
     return true;
 }
 
+/* Reads the fields of that number. */
+static bool read_dimensions(struct protobuf message, uint64_t number, struct dimensions *read) {
+    struct protobuf_field field;
+    read->n = 0;
+    while (message.at < message.end) {
+        if (!protobuf_field(&message, &field))
+            return false;
+        if (!is(&field, number, PROTOBUF_BYTES) || read->n > CHECKPOINT_MAX_DIM)
+            continue;
+        int64_t *dimension = read->number[read->n++];
+        dimension[START] = 0;
+        dimension[LENGTH] = -1;
+        if (!read_numbers(protobuf_inside(&field), dimension, 3))
+            return false;
+    }
+    return true;
+}
+
 /* ---- The header --------------------------------------------------------------------------- */
 
 /* Whether VersionDef allows this reader. */
@@ -114,9 +133,8 @@ static bool read_version(struct protobuf version, bool *allows) {
             return false;
         struct protobuf packed = {NULL, NULL};
         uint64_t bad = field.value;
-        if (is(&field, 2, PROTOBUF_VARINT) && field.value > SUPPORTED_VERSION)
-            *allows = false;
-        if (is(&field, 3, PROTOBUF_VARINT) && bad == SUPPORTED_VERSION)
+        if ((is(&field, 2, PROTOBUF_VARINT) && field.value > SUPPORTED_VERSION) ||
+            (is(&field, 3, PROTOBUF_VARINT) && bad == SUPPORTED_VERSION))
             *allows = false;
         if (is(&field, 3, PROTOBUF_BYTES))
             packed = protobuf_inside(&field);
@@ -167,50 +185,34 @@ static txl_status read_header(struct bundle *b) {
 
 /* ---- Entries ------------------------------------------------------------------------------ */
 
-/* TensorShapeProto. */
-static bool read_shape(struct protobuf shape, struct entry *e) {
-    struct protobuf_field field;
-    e->n_dim = 0;
-    while (shape.at < shape.end) {
-        if (!protobuf_field(&shape, &field))
-            return false;
-        if (is(&field, 3, PROTOBUF_VARINT))
-            e->unknown_rank = field.value != 0;
-        if (!is(&field, 2, PROTOBUF_BYTES) || e->n_dim > CHECKPOINT_MAX_DIM)
-            continue;
-        int64_t dimension[2] = {0};
-        if (!read_numbers(protobuf_inside(&field), dimension, 2))
-            return false;
-        if (e->n_dim < CHECKPOINT_MAX_DIM)
-            e->shape[e->n_dim] = dimension[1];
-        e->n_dim++;
-    }
-    return true;
-}
-
 /* False if it is malformed. */
 static bool read_entry(const struct table_entry *from, struct entry *e) {
     struct protobuf message = message_in(from);
     struct protobuf_field field;
-    int64_t number[6] = {0};
+    int64_t number[6] = {0}, form[4] = {0};
     if (!read_numbers(message, number, 6))
         return false;
     *e = (struct entry){
         .dtype = (uint64_t)number[1], .shard = number[3], .offset = number[4], .size = number[5]};
     while (message.at < message.end && protobuf_field(&message, &field)) {
-        if (is(&field, 2, PROTOBUF_BYTES) && !read_shape(protobuf_inside(&field), e))
+        if (is(&field, 2, PROTOBUF_BYTES) &&
+            (!read_dimensions(protobuf_inside(&field), 2, &e->shape) ||
+             !read_numbers(protobuf_inside(&field), form, 4)))
             return false;
         if (is(&field, 6, PROTOBUF_32))
             e->checksum = (uint32_t)field.value;
         e->n_slice += is(&field, 7, PROTOBUF_BYTES);
     }
+    e->unknown_rank = form[3] != 0;
     return true;
 }
 
-/* Checks type and shape, and moves them into the claim. */
-static txl_status check_form(const struct bundle *b, const struct entry *e,
-                             struct checkpoint_tensor *claim) {
+/* Reads an entry, checks type and shape, and moves them into the claim. */
+static txl_status claim_form(const struct bundle *b, const struct table_entry *from,
+                             struct entry *e, struct checkpoint_tensor *claim) {
     const char *path = b->source->file.path;
+    if (!read_entry(from, e))
+        return malformed(b, claim->name);
     if (e->dtype >= sizeof dtypes / sizeof *dtypes || !dtypes[e->dtype].is_read)
         return txl_fail(b->error, TXL_UNSUPPORTED,
                         "%s: tensor %s: TensorFlow's type %" PRIu64 " is not read", path,
@@ -218,13 +220,13 @@ static txl_status check_form(const struct bundle *b, const struct entry *e,
     claim->dtype = dtypes[e->dtype].dtype;
     if (e->unknown_rank)
         return refuse(b, claim->name, "its shape is not known");
-    if (e->n_dim > CHECKPOINT_MAX_DIM)
+    if (e->shape.n > CHECKPOINT_MAX_DIM)
         return checkpoint_refuse_dimensions(path, claim->name, b->error);
-    claim->n_dim = e->n_dim;
-    for (int d = 0; d < e->n_dim; d++) {
-        if (e->shape[d] < 0)
+    claim->n_dim = e->shape.n;
+    for (int d = 0; d < claim->n_dim; d++) {
+        if (e->shape.number[d][SIZE] < 0)
             return refuse(b, claim->name, "a dimension is negative");
-        claim->shape[d] = (uint64_t)e->shape[d];
+        claim->shape[d] = (uint64_t)e->shape.number[d][SIZE];
     }
     if (!checkpoint_n_element(claim->n_dim, claim->shape, &claim->n_element) ||
         claim->n_element > INT64_MAX / checkpoint_dtype_size(claim->dtype))
@@ -271,9 +273,7 @@ static txl_status open_shard(struct bundle *b, int64_t number, const struct mapp
 }
 
 /* Makes a storage of the entry's bytes, which must be as many as its elements take. */
-static txl_status place(struct bundle *b, const struct entry *e,
-                        const struct checkpoint_tensor *claim,
-                        struct checkpoint_storage **storage) {
+static txl_status place(struct bundle *b, const struct entry *e, struct checkpoint_tensor *claim) {
     const char *name = claim->name;
     if (e->shard < 0 || e->shard >= b->n_shard)
         return refuse(b, name, "it is in none of the data files");
@@ -292,8 +292,8 @@ static txl_status place(struct bundle *b, const struct entry *e,
     if (claim->dtype == CHECKPOINT_STRING ? (uint64_t)e->size < size : (uint64_t)e->size != size)
         return refuse(b, name, "its size does not fit its shape");
     b->claimed += (uint64_t)e->size;
-    *storage = &b->source->storages[b->source->n_storage++];
-    **storage = (struct checkpoint_storage){
+    claim->storage = &b->source->storages[b->source->n_storage++];
+    *claim->storage = (struct checkpoint_storage){
         .file = file,
         .data = file->data + e->offset,
         .size = (uint64_t)e->size,
@@ -306,26 +306,6 @@ static txl_status place(struct bundle *b, const struct entry *e,
 }
 
 /* ---- Parts -------------------------------------------------------------------------------- */
-
-/* TensorSliceProto. */
-static bool read_slice(struct protobuf message, struct slice *slice) {
-    struct protobuf_field field;
-    slice->n_dim = 0;
-    while (message.at < message.end) {
-        if (!protobuf_field(&message, &field))
-            return false;
-        if (!is(&field, 1, PROTOBUF_BYTES))
-            continue;
-        if (slice->n_dim == CHECKPOINT_MAX_DIM)
-            return false;
-        int64_t extent[3] = {0, 0, -1};
-        if (!read_numbers(protobuf_inside(&field), extent, 3))
-            return false;
-        slice->start[slice->n_dim] = extent[1];
-        slice->length[slice->n_dim++] = extent[2];
-    }
-    return true;
-}
 
 /* Appends a number of at least -64 in TensorFlow's ordered code: for n + 1 bytes n bits of 1 and
  * one of 0, then the number, big-endian. */
@@ -345,7 +325,7 @@ static size_t add_ordered(unsigned char *at, int64_t value) {
 }
 
 /* The key under which a part has its entry; returns its length. */
-static size_t slice_key(const char *name, const struct slice *slice, unsigned char *key) {
+static size_t slice_key(const char *name, const struct dimensions *slice, unsigned char *key) {
     size_t n = 0;
     key[n++] = 0;
     for (; *name; name++) {
@@ -355,12 +335,12 @@ static size_t slice_key(const char *name, const struct slice *slice, unsigned ch
     }
     key[n++] = 0;
     key[n++] = 1;
-    if (slice->n_dim > 0)
+    if (slice->n > 0)
         key[n++] = 1;
-    key[n++] = (unsigned char)slice->n_dim;
-    for (int d = 0; d < slice->n_dim; d++) {
-        n += add_ordered(key + n, slice->start[d]);
-        n += add_ordered(key + n, slice->length[d]);
+    key[n++] = (unsigned char)slice->n;
+    for (int d = 0; d < slice->n; d++) {
+        n += add_ordered(key + n, slice->number[d][START]);
+        n += add_ordered(key + n, slice->number[d][LENGTH]);
     }
     return n;
 }
@@ -374,11 +354,12 @@ static bool overlap(const struct checkpoint_part *x, const struct checkpoint_par
 
 /* Finds the box that the slice is. */
 static txl_status find_box(const struct bundle *b, const struct checkpoint_tensor *whole,
-                           const struct slice *slice, struct checkpoint_part *part) {
-    bool fits = slice->n_dim == whole->n_dim;
+                           const struct dimensions *slice, struct checkpoint_part *part) {
+    bool fits = slice->n == whole->n_dim;
     for (int d = 0; d < whole->n_dim && fits; d++) {
-        int64_t size = (int64_t)whole->shape[d], start = slice->start[d];
-        int64_t length = slice->length[d] == -1 ? size - start : slice->length[d];
+        int64_t size = (int64_t)whole->shape[d], start = slice->number[d][START];
+        int64_t length = slice->number[d][LENGTH];
+        length = length == -1 ? size - start : length;
         fits = start >= 0 && start <= size && length > 0 && length <= size - start;
         part->start[d] = (uint64_t)start;
         part->length[d] = (uint64_t)length;
@@ -387,7 +368,7 @@ static txl_status find_box(const struct bundle *b, const struct checkpoint_tenso
 }
 
 static txl_status add_part(struct bundle *b, const struct checkpoint_tensor *whole,
-                           const struct slice *slice, struct checkpoint_storage *storage,
+                           const struct dimensions *slice, struct checkpoint_storage *storage,
                            uint64_t *covered) {
     struct checkpoint_part *part = &storage->parts[storage->n_part];
     txl_status status = find_box(b, whole, slice, part);
@@ -400,11 +381,11 @@ static txl_status add_part(struct bundle *b, const struct checkpoint_tensor *who
         return refuse(b, whole->name, "one of its parts is missing");
     struct entry e;
     struct checkpoint_tensor claim = {.name = whole->name};
-    if (!read_entry(found, &e) || e.n_slice > 0)
-        return malformed(b, whole->name);
-    status = check_form(b, &e, &claim);
+    status = claim_form(b, found, &e, &claim);
     if (status)
         return status;
+    if (e.n_slice > 0)
+        return malformed(b, whole->name);
     if (claim.dtype != whole->dtype || claim.n_dim != whole->n_dim ||
         memcmp(claim.shape, part->length, (size_t)claim.n_dim * sizeof *claim.shape) != 0)
         return refuse(b, whole->name, "one of its parts has another type or shape");
@@ -414,13 +395,14 @@ static txl_status add_part(struct bundle *b, const struct checkpoint_tensor *who
     *covered += claim.n_element;
     storage->n_part++;
     b->n_part++;
-    return place(b, &e, &claim, &part->storage);
+    status = place(b, &e, &claim);
+    part->storage = claim.storage;
+    return status;
 }
 
 /* Makes a storage of the parts that the entry lists. */
 static txl_status join_slices(struct bundle *b, const struct table_entry *from,
-                              const struct entry *e, const struct checkpoint_tensor *whole,
-                              struct checkpoint_storage **storage) {
+                              const struct entry *e, struct checkpoint_tensor *whole) {
     if (e->n_slice > MAX_PART)
         return txl_fail(b->error, TXL_UNSUPPORTED, "%s: tensor %s: %zu parts; at most %d are read",
                         b->source->file.path, whole->name, e->n_slice, MAX_PART);
@@ -429,14 +411,14 @@ static txl_status join_slices(struct bundle *b, const struct table_entry *from,
                         b->source->file.path, whole->name);
     struct protobuf message = message_in(from);
     struct protobuf_field field;
-    struct slice slice;
+    struct dimensions slice;
     uint64_t covered = 0;
     txl_status status = TXL_OK;
     struct checkpoint_storage *s = &b->source->storages[b->source->n_storage++];
     s->parts = &b->source->parts[b->n_part];
     while (!status && message.at < message.end && protobuf_field(&message, &field)) {
         if (is(&field, 7, PROTOBUF_BYTES))
-            status = read_slice(protobuf_inside(&field), &slice)
+            status = read_dimensions(protobuf_inside(&field), 1, &slice)
                          ? add_part(b, whole, &slice, s, &covered)
                          : malformed(b, whole->name);
     }
@@ -449,7 +431,7 @@ static txl_status join_slices(struct bundle *b, const struct table_entry *from,
     s->big_endian = b->big_endian;
     s->n_dim = whole->n_dim;
     memcpy(s->shape, whole->shape, sizeof s->shape);
-    *storage = s;
+    whole->storage = s;
     return TXL_OK;
 }
 
@@ -460,12 +442,9 @@ static txl_status add_tensor(struct bundle *b, const struct table_entry *from) {
     struct checkpoint_tensor claim = {.name = from->key};
     if (strlen(from->key) != from->key_length)
         return refuse(b, from->key, "a NUL is in its name");
-    if (!read_entry(from, &e))
-        return malformed(b, from->key);
-    txl_status status = check_form(b, &e, &claim);
+    txl_status status = claim_form(b, from, &e, &claim);
     if (!status)
-        status = e.n_slice > 0 ? join_slices(b, from, &e, &claim, &claim.storage)
-                               : place(b, &e, &claim, &claim.storage);
+        status = e.n_slice > 0 ? join_slices(b, from, &e, &claim) : place(b, &e, &claim);
     return status ? status : checkpoint_add(b->checkpoint, &claim, 0, b->error);
 }
 
