@@ -103,23 +103,9 @@ static txl_status add_shards(struct checkpoint *checkpoint, json_t *weight_map, 
     return status;
 }
 
-static txl_status add_index(struct checkpoint *checkpoint, const char *path, const json_t *index,
-                            txl_error *error) {
-    checkpoint->index_path = strdup(path);
-    if (!checkpoint->index_path)
-        return txl_fail_memory(error, "a file name", strlen(path) + 1);
-    json_t *weight_map = json_object_get(index, "weight_map");
-    if (!json_is_object(weight_map) || json_object_size(weight_map) == 0)
-        return txl_fail(error, TXL_FORMAT,
-                        "%s: expected the index of a checkpoint in shards, with a weight_map",
-                        path);
-    return add_shards(checkpoint, weight_map, error);
-}
-
 /* Checks that every tensor of the index is there. */
-static txl_status check_index(const struct checkpoint *checkpoint, json_t *index,
+static txl_status check_index(const struct checkpoint *checkpoint, json_t *weight_map,
                               txl_error *error) {
-    json_t *weight_map = json_object_get(index, "weight_map");
     for (void *at = json_object_iter(weight_map); at; at = json_object_iter_next(weight_map, at)) {
         if (!checkpoint_find(checkpoint, json_object_iter_key(at)))
             return txl_fail(error, TXL_FORMAT, "%s: tensor %s is in none of the shards",
@@ -130,21 +116,24 @@ static txl_status check_index(const struct checkpoint *checkpoint, json_t *index
 
 /* ---- Opening ------------------------------------------------------------------------------ */
 
-static txl_status open_file(struct checkpoint *checkpoint, const char *path, txl_error *error) {
-    txl_status status = add_file(checkpoint, path, error);
-    return status ? status : checkpoint_index_names(checkpoint, error);
-}
-
 static txl_status open_index(struct checkpoint *checkpoint, const char *path, txl_error *error) {
     json_t *index = NULL;
+    checkpoint->index_path = strdup(path);
+    if (!checkpoint->index_path)
+        return txl_fail_memory(error, "a file name", strlen(path) + 1);
     txl_status status = foreign_read_json(path, foreign_refuse, JSON_REJECT_DUPLICATES,
                                           "not JSON: ", &index, error);
+    json_t *weight_map = json_object_get(index, "weight_map");
+    if (!status && json_object_size(weight_map) == 0)
+        status =
+            txl_fail(error, TXL_FORMAT,
+                     "%s: expected the index of a checkpoint in shards, with a weight_map", path);
     if (!status)
-        status = add_index(checkpoint, path, index, error);
+        status = add_shards(checkpoint, weight_map, error);
     if (!status)
         status = checkpoint_index_names(checkpoint, error);
     if (!status)
-        status = check_index(checkpoint, index, error);
+        status = check_index(checkpoint, weight_map, error);
     json_decref(index);
     return status;
 }
@@ -221,50 +210,36 @@ static txl_status find_newest(const char *folder, const char *ending, char **cho
     return status;
 }
 
-static bool is_index(const char *path) {
-    return ends_with(path, bundle_ending);
-}
-
 static bool is_table(const char *path) {
     struct mapped_file file;
     txl_error ignored;
-    if (mapped_file_open(path, &file, &ignored))
-        return false;
-    bool table = table_looks_like(&file);
+    bool table = !mapped_file_open(path, &file, &ignored) && table_looks_like(&file);
     mapped_file_close(&file);
     return table;
 }
 
-/* Counts the wanted files of the folder.  `*first` receives the path of the first by name. */
-static txl_status find_files(const char *folder, bool (*wanted)(const char *path), char **first,
-                             size_t *n, txl_error *error) {
-    txl_status status = TXL_OK;
-    DIR *directory = opendir(folder);
-    *n = 0;
+/* The TensorFlow checkpoint in the folder, if there is one: the newest, or the only one.  `old`:
+ * one of the format V1, a table without an ending, or the first by name of several; its reader
+ * refuses it. */
+static txl_status find_bundle(const char *folder, bool old, char **chosen, txl_error *error) {
+    const char *ending = old ? "" : bundle_ending;
+    txl_status status = find_newest(folder, ending, chosen, error);
+    DIR *directory = status || *chosen ? NULL : opendir(folder);
+    size_t n = 0;
     for (struct dirent *entry; directory && !status && (entry = readdir(directory));) {
         char *path;
         status = join_path(folder, entry->d_name, "", &path, error);
-        const bool counts = !status && wanted(path);
-        *n += counts;
-        if (counts && (!*first || strcmp(path, *first) < 0)) {
-            free(*first);
-            *first = path;
+        const bool counts = !status && (old ? is_table(path) : ends_with(path, ending));
+        n += counts;
+        if (counts && (!*chosen || strcmp(path, *chosen) < 0)) {
+            free(*chosen);
+            *chosen = path;
         } else {
             free(path);
         }
     }
     if (directory)
         closedir(directory);
-    return status;
-}
-
-/* The TensorFlow checkpoint in the folder, if there is one: the newest, or the only one.  `old`:
- * one of the format V1, a table without an ending, which its reader refuses by name. */
-static txl_status find_bundle(const char *folder, bool old, char **chosen, txl_error *error) {
-    size_t n = 0;
-    txl_status status = find_newest(folder, old ? "" : bundle_ending, chosen, error);
-    if (!status && !*chosen)
-        status = find_files(folder, old ? is_table : is_index, chosen, &n, error);
     if (!status && n > 1 && !old)
         status = txl_fail(error, TXL_ARGUMENT,
                           "%s: has %zu TensorFlow checkpoints, and its file checkpoint names none "
@@ -322,8 +297,11 @@ txl_status checkpoint_open(const char *path, struct checkpoint **checkpoint, txl
         status = txl_fail_memory(error, "a checkpoint", sizeof **checkpoint);
     else if (ends_with(path, ".index.json"))
         status = open_index(*checkpoint, path, error);
-    else
-        status = open_file(*checkpoint, path, error);
+    else {
+        status = add_file(*checkpoint, path, error);
+        if (!status)
+            status = checkpoint_index_names(*checkpoint, error);
+    }
     free(chosen);
     if (status) {
         checkpoint_close(*checkpoint);
