@@ -66,6 +66,34 @@ txl_status recognise_nothing(const struct recognised *r, const char *name, txl_e
                     name, checkpoint_n_tensor(checkpoint));
 }
 
+/* Refuses options that mean nothing to the family. */
+static txl_status refuse_options(const struct convert_options *o, const struct name_table *names,
+                                 txl_error *error) {
+    const struct {
+        const struct name_table *names;
+        bool given;
+        const char *option, *reason;
+    } refused[] = {
+        {&transformer_xl_names, o->activation, "--activation", "its activation is relu"},
+        {&xlnet_names, o->n_head > 0, "--n-head", "its tensors' shapes have the heads"},
+        {&xlnet_names, o->has_attn_type, "--attn-type", "config.json's attn_type is bi or uni"},
+        {&xlnet_names, o->cutoffs, "--cutoffs", "its softmax is plain"},
+        {&xlnet_names, o->pre_lnorm != CONVERT_UNSET, "--pre-lnorm", "it normalises sums"},
+        {&xlnet_names, o->same_length != CONVERT_UNSET, "--same-length", "it sees both sides"},
+        {&xlnet_names, o->memory_start, "--memory-start", "its memory starts empty"},
+        {&xlnet_names, o->cluster_order, "--cluster-order", "its softmax is plain"},
+        {&xlnet_names, o->layer_norm_eps >= 0, "--layer-norm-eps",
+         "config.json's layer_norm_eps is it"},
+        {&xlnet_names, o->same_length_reach, "--same-length-reach", "it sees both sides"},
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        if (refused[i].names == names && refused[i].given)
+            return txl_fail(error, TXL_ARGUMENT, "%s means nothing to %s: %s", refused[i].option,
+                            names == &xlnet_names ? "an XLNet" : "a Transformer-XL",
+                            refused[i].reason);
+    return TXL_OK;
+}
+
 txl_status recognise(const char *source, const struct convert_options *options,
                      struct recognised *r, txl_error *error) {
     size_t family = 0;
@@ -89,8 +117,11 @@ txl_status recognise(const char *source, const struct convert_options *options,
                                       .path = checkpoint_path(r->checkpoint),
                                       .config_name = families[family].config[r->names.dialect],
                                       .error = error};
+    status = refuse_options(options, r->names.table, error);
     for (recognition_step *const *step = families[family].steps; *step && !status; step++)
         status = (*step)(&recognition);
+    if (!status)
+        status = r->names.table->family->check(&r->settings, recognition.path, TXL_FORMAT, error);
     json_decref(recognition.config);
     return status;
 }
@@ -147,18 +178,6 @@ txl_status recognise_dimensions(const struct recognition *s, recognition_stateme
 
 /* ---- The vocabulary ----------------------------------------------------------------------- */
 
-static txl_status ask_for_kind(const char *path, const char *dataset, txl_error *error) {
-    if (dataset)
-        return txl_fail(error, TXL_ARGUMENT,
-                        "%s: a vocabulary of the dataset \"%s\", whose kind of text is not known; "
-                        "add --tokenizer",
-                        path, dataset);
-    return txl_fail(error, TXL_ARGUMENT,
-                    "%s: the kind of its text follows from the dataset, which neither it nor a "
-                    "corpus-info.json names; add --tokenizer",
-                    path);
-}
-
 /* Packs the file's symbols or pieces, as many as the model has. */
 static txl_status pack(const struct recognised *r, const struct vocabulary_file *file,
                        const char *tokenizer, struct convert_vocabulary *vocabulary,
@@ -166,8 +185,16 @@ static txl_status pack(const struct recognised *r, const struct vocabulary_file 
     if (r->by_dataset && !tokenizer && !file->model) {
         const char *dataset = r->dataset[0] ? r->dataset : file->dataset;
         tokenizer = published_tokenizer(dataset);
+        if (!tokenizer && dataset)
+            return txl_fail(error, TXL_ARGUMENT,
+                            "%s: a vocabulary of the dataset \"%s\", whose kind of text is not "
+                            "known; add --tokenizer",
+                            file->map.path, dataset);
         if (!tokenizer)
-            return ask_for_kind(file->map.path, dataset, error);
+            return txl_fail(error, TXL_ARGUMENT,
+                            "%s: the kind of its text follows from the dataset, which neither it "
+                            "nor a corpus-info.json names; add --tokenizer",
+                            file->map.path);
     }
     txl_status status = vocabulary_file_pack(file, tokenizer, r->pieces, vocabulary, error);
     if (!status && vocabulary->n != r->settings.model.n_token)

@@ -105,13 +105,6 @@ static txl_status find_statements(struct recognition *s) {
 
 /* ---- Refusals ----------------------------------------------------------------------------- */
 
-static txl_status refuse_options(struct recognition *s) {
-    if (s->options->activation)
-        return txl_fail(s->error, TXL_ARGUMENT,
-                        "--activation means nothing to a Transformer-XL: its activation is relu");
-    return TXL_OK;
-}
-
 static txl_status refuse_variants(struct recognition *s) {
     int value = 0;
     bool samples = stated(s, s->module, "sample_softmax", false, &value) && value > 0;
@@ -171,26 +164,37 @@ static txl_status find_div_val(struct recognition *s, const int *width, int n_ba
     return TXL_OK;
 }
 
+/* Reads the shapes of a parameter's tensors, one for each of n bands: where each band ends, and its
+ * second dimension. */
+static txl_status read_bands(const struct recognition *s, int number, int n, int *end, int *width) {
+    uint64_t sum = 0;
+    if (n > MAX_BAND)
+        return txl_fail(s->error, TXL_UNSUPPORTED, "%s: more than %d bands", s->path, MAX_BAND);
+    for (int i = 0; i < n; i++) {
+        struct checkpoint_tensor t;
+        txl_status status = names_need(s->names, number, i, &t, s->error);
+        if (status)
+            return status;
+        sum += t.shape[0];
+        if (sum > INT32_MAX)
+            return txl_fail(s->error, TXL_FORMAT,
+                            "%s: tensor %s: the vocabulary up to it is impossibly large", s->path,
+                            t.name);
+        end[i] = (int)sum;
+        width[i] = (int)t.shape[1];
+    }
+    return TXL_OK;
+}
+
 /* Reads the bands that have an embedding of their own, and the ratio of their widths. */
 static txl_status read_embedding_shapes(struct recognition *s) {
     struct transformer_xl_settings *f = &s->recognised->settings.transformer_xl;
     int width[MAX_BAND], n = names_count(s->names, EMBEDDING_WEIGHT);
-    uint64_t n_token = 0;
     f->n_band = n > 0 ? n : 1;
-    if (n > MAX_BAND)
-        return txl_fail(s->error, TXL_UNSUPPORTED, "%s: more than %d bands", s->path, MAX_BAND);
-    for (int i = 0; i < f->n_band; i++) {
-        struct checkpoint_tensor t;
-        txl_status status = names_need(s->names, EMBEDDING_WEIGHT, i, &t, s->error);
-        if (status)
-            return status;
-        width[i] = (int)t.shape[1];
-        n_token += t.shape[0];
-        if (n_token > INT32_MAX)
-            return txl_fail(s->error, TXL_FORMAT, "%s: the vocabulary is impossibly large",
-                            s->path);
-        f->cutoff[i] = f->model.n_token = (int)n_token;
-    }
+    txl_status status = read_bands(s, EMBEDDING_WEIGHT, f->n_band, f->cutoff, width);
+    if (status)
+        return status;
+    f->model.n_token = f->cutoff[f->n_band - 1];
     f->d_embed = width[0];
     return find_div_val(s, width, f->n_band);
 }
@@ -199,29 +203,22 @@ static txl_status read_embedding_shapes(struct recognition *s) {
 static txl_status read_bias_shapes(struct recognition *s) {
     struct transformer_xl_settings *f = &s->recognised->settings.transformer_xl;
     struct names *names = &s->recognised->names;
-    int n = 0;
+    int n = 0, width[MAX_BAND];
     names->all_bands = true;
     if (f->n_band == 1 && names_which(names, SOFTMAX_BIAS, 0) == 0 &&
         !names_own(names, EMBEDDING_WEIGHT, 0))
         n = names_count(names, SOFTMAX_BIAS);
     names->all_bands = n > 0;
-    if (n > MAX_BAND)
-        return txl_fail(s->error, TXL_UNSUPPORTED, "%s: more than %d bands", s->path, MAX_BAND);
-    uint64_t end = 0;
-    for (int i = 0; i < n; i++) {
-        struct checkpoint_tensor bias;
-        txl_status status = names_need(names, SOFTMAX_BIAS, i, &bias, s->error);
-        if (status)
-            return status;
-        end += bias.shape[0];
-        if (end > (uint64_t)f->model.n_token || (i + 1 == n && end != (uint64_t)f->model.n_token))
-            return txl_fail(s->error, TXL_FORMAT,
-                            "%s: tensor %s: the biases up to it are for %llu symbols, but the "
-                            "embedding has %d",
-                            s->path, bias.name, (unsigned long long)end, f->model.n_token);
-        f->cutoff[i] = (int)end;
-        f->n_band = n;
-    }
+    txl_status status = read_bands(s, SOFTMAX_BIAS, n, f->cutoff, width);
+    if (status || n == 0)
+        return status;
+    f->n_band = n;
+    if (f->cutoff[n - 1] != f->model.n_token)
+        return txl_fail(s->error, TXL_FORMAT,
+                        "%s: tensor %s: the biases up to it are for %d symbols, but the embedding "
+                        "has %d",
+                        s->path, names_usual(names, SOFTMAX_BIAS, n - 1).text, f->cutoff[n - 1],
+                        f->model.n_token);
     return TXL_OK;
 }
 
@@ -279,17 +276,7 @@ static txl_status state_dimension(const struct recognition *s, const char *key, 
 }
 
 static txl_status check_shapes(struct recognition *s) {
-    const struct transformer_xl_settings *f = &s->recognised->settings.transformer_xl;
-    txl_status status = recognise_dimensions(s, state_dimension);
-    if (status)
-        return status;
-    if (f->d_model % 2 != 0)
-        return txl_fail(s->error, TXL_FORMAT, "%s: d_model is %d, an odd number", s->path,
-                        f->d_model);
-    if (f->attn_type == ATTENTION_LEARNED_POSITION && f->n_head * f->d_head != f->d_model)
-        return txl_fail(s->error, TXL_FORMAT, "%s: %d heads of %d are not as wide as the model, %d",
-                        s->path, f->n_head, f->d_head, f->d_model);
-    return TXL_OK;
+    return recognise_dimensions(s, state_dimension);
 }
 
 /* ---- Facts that must be stated ------------------------------------------------------------ */
@@ -625,8 +612,7 @@ static txl_status find_ties(struct recognition *s) {
 
 /* ---- All of it ---------------------------------------------------------------------------- */
 
-recognition_step *const transformer_xl_steps[] = {refuse_options,
-                                                  find_statements,
+recognition_step *const transformer_xl_steps[] = {find_statements,
                                                   refuse_variants,
                                                   settle_epsilon,
                                                   refuse_other_code,
