@@ -168,14 +168,11 @@ static bool push_string(struct pickle_reader *reader, enum pickle_kind kind,
     return push_scalar(reader, (struct pickle_value){kind, .string = *string});
 }
 
+/* The one of 4 bytes alone is signed. */
 static bool push_number(struct pickle_reader *reader, int width) {
     uint64_t number = 0;
-    return take_number(reader, width, &number) && push_int(reader, (int64_t)number);
-}
-
-static bool push_int32(struct pickle_reader *reader) {
-    uint64_t number = 0;
-    return take_number(reader, 4, &number) && push_int(reader, (int32_t)(uint32_t)number);
+    return take_number(reader, width, &number) &&
+           push_int(reader, width == 4 ? (int32_t)(uint32_t)number : (int64_t)number);
 }
 
 /* A two's complement number after its length, which is a number of `width` bytes. */
@@ -527,13 +524,12 @@ static bool build(struct pickle_reader *reader) {
 
 /* For a class with its source, torch.save writes the id ("module", class, file, source), which
  * stands for the class.  The reader of the storages handles every other id. */
-static bool push_persistent(struct pickle_reader *reader, struct pickle_value *id) {
-    if (!id)
-        return false;
+static bool push_persistent(struct pickle_reader *reader) {
+    struct pickle_value **top = pop(reader, 1), *id = top ? *top : NULL;
     const struct pickle_value *class = pickle_item(id, 1);
     if (pickle_is_string(pickle_item(id, 0), "module") && class && class->kind == PICKLE_GLOBAL)
         return push_value(reader, id->items.at[1]);
-    struct pickle_value *value = pickle_new(reader, PICKLE_PERSISTENT);
+    struct pickle_value *value = id ? pickle_new(reader, PICKLE_PERSISTENT) : NULL;
     if (!value)
         return false;
     value->id = id;
@@ -543,14 +539,8 @@ static bool push_persistent(struct pickle_reader *reader, struct pickle_value *i
 
 static bool push_persistent_line(struct pickle_reader *reader) {
     struct pickle_string line;
-    if (!take_line(reader, &line) || !push_string(reader, PICKLE_STRING, &line))
-        return false;
-    return push_persistent(reader, *pop(reader, 1));
-}
-
-static bool push_binary_persistent(struct pickle_reader *reader) {
-    struct pickle_value **id = pop(reader, 1);
-    return id && push_persistent(reader, *id);
+    return take_line(reader, &line) && push_string(reader, PICKLE_STRING, &line) &&
+           push_persistent(reader);
 }
 
 /* ---- The memo ----------------------------------------------------------------------------- */
@@ -580,13 +570,6 @@ static bool memoize_next(struct pickle_reader *reader) {
     return memoize(reader, reader->n_memoized++);
 }
 
-static bool recall(struct pickle_reader *reader, uint64_t index) {
-    if (index >= reader->memo.count || !reader->memo.at[index])
-        return pickle_fail(reader, TXL_FORMAT, "nothing was stored as the memo's entry %" PRIu64,
-                           index);
-    return push_value(reader, reader->memo.at[index]);
-}
-
 /* The argument of PUT, GET and their like: `width` bytes, or a decimal line if that is 0. */
 static bool take_index(struct pickle_reader *reader, int width, uint64_t *index) {
     if (width)
@@ -610,7 +593,12 @@ static bool put_memo(struct pickle_reader *reader, int width) {
 
 static bool get_memo(struct pickle_reader *reader, int width) {
     uint64_t index = 0;
-    return take_index(reader, width, &index) && recall(reader, index);
+    if (!take_index(reader, width, &index))
+        return false;
+    if (index >= reader->memo.count || !reader->memo.at[index])
+        return pickle_fail(reader, TXL_FORMAT, "nothing was stored as the memo's entry %" PRIu64,
+                           index);
+    return push_value(reader, reader->memo.at[index]);
 }
 
 /* ---- The machine -------------------------------------------------------------------------- */
@@ -629,13 +617,9 @@ static bool check_protocol(struct pickle_reader *reader) {
  * frame. */
 static bool check_frame(struct pickle_reader *reader) {
     uint64_t length = 0;
-    if (!take_number(reader, 8, &length))
+    if (!take_number(reader, 8, &length) || !take_bytes(reader, length))
         return false;
-    if (length > reader->size - reader->at)
-        return pickle_fail(reader, TXL_FORMAT,
-                           "the pickle is cut short: a frame of %" PRIu64 " bytes, %" PRIu64
-                           " are left",
-                           length, reader->size - reader->at);
+    reader->at -= length;
     return true;
 }
 
@@ -674,7 +658,7 @@ static const struct operation {
     [0x89] = {.with = push_bool, false},         /* NEWFALSE */
     ['I'] = {push_decimal},                      /* INT */
     ['L'] = {push_decimal},                      /* LONG */
-    ['J'] = {push_int32},                        /* BININT */
+    ['J'] = {.with = push_number, 4},            /* BININT */
     ['K'] = {.with = push_number, 1},            /* BININT1 */
     ['M'] = {.with = push_number, 2},            /* BININT2 */
     [0x8a] = {.with = push_long, 1},             /* LONG1 */
@@ -717,7 +701,7 @@ static const struct operation {
     ['R'] = {reduce},                            /* REDUCE */
     ['b'] = {build},                             /* BUILD */
     ['P'] = {push_persistent_line},              /* PERSID */
-    ['Q'] = {push_binary_persistent},            /* BINPERSID */
+    ['Q'] = {push_persistent},                   /* BINPERSID */
     ['p'] = {.with = put_memo, 0},               /* PUT */
     ['q'] = {.with = put_memo, 1},               /* BINPUT */
     ['r'] = {.with = put_memo, 4},               /* LONG_BINPUT */

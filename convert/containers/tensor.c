@@ -284,12 +284,6 @@ static void floats_of(enum checkpoint_dtype dtype, const unsigned char *at, uint
     }
 }
 
-static void doubles_of(enum checkpoint_dtype dtype, const unsigned char *at, uint64_t count,
-                       double *out) {
-    for (uint64_t i = 0; i < count; i++)
-        out[i] = double_at(dtype, at + checkpoint_dtype_size(dtype) * i);
-}
-
 /* Releases only bytes of the mapped file: decoded bytes (of a file within a pickle) would be
  * lost. */
 static void release(const struct checkpoint_storage *storage, const unsigned char *start,
@@ -401,11 +395,13 @@ txl_status checkpoint_read_double(const struct checkpoint_tensor *tensor, uint64
     txl_status status = check_readable(tensor, first, count, error);
     if (status)
         return status;
+    const size_t size = checkpoint_dtype_size(tensor->dtype);
     unsigned char elements[GATHER * MAX_SIZE];
     for (uint64_t n; count > 0; first += n, count -= n, out += n) {
         n = count < GATHER ? count : GATHER;
         gather(tensor, first, n, elements);
-        doubles_of(tensor->dtype, elements, n, out);
+        for (uint64_t i = 0; i < n; i++)
+            out[i] = double_at(tensor->dtype, elements + size * i);
     }
     return TXL_OK;
 }
