@@ -21,10 +21,11 @@ enum { DEFAULT_LEVEL = 1 };
 
 /* ---- Where a tensor's elements come from -------------------------------------------------- */
 
-/* The sources of one written tensor's elements: pieces, one after the other.  Without pieces they
- * are computed. */
+/* The sources of one written tensor's elements: pieces, one after the other, or they are computed.
+ */
 struct part {
     const struct checkpoint *checkpoint;
+    enum origin_flags computed;      /* FREQUENCIES, ZEROS or 0 */
     struct checkpoint_tensor *piece; /* owned */
     int n_piece;
     enum parameter_kind kind;
@@ -57,10 +58,21 @@ static txl_status read_elements(const struct checkpoint *checkpoint,
     return status;
 }
 
+/* The sinusoids' frequencies as published code computes them: 1 / 10000^(2 i / d_model) in f32.  A
+ * checkpoint's own may be rounded to half precision. */
+static void compute(const struct part *part, uint64_t first, size_t count, float *out) {
+    for (uint64_t i = 0; i < count; i++)
+        out[i] = part->computed & ZEROS
+                     ? 0
+                     : 1 / powf(10000, (float)(2 * (first + i)) / (float)(2 * part->n_row));
+}
+
 static txl_status read_part(void *context, uint64_t first, size_t count, float *out,
                             txl_error *error) {
     const struct part *part = context;
     uint64_t begin = 0;
+    if (part->computed)
+        compute(part, first, count, out);
     for (int i = 0; i < part->n_piece; i++) {
         const struct checkpoint_tensor *piece = &part->piece[i];
         if (count > 0 && first >= begin && first < begin + piece->n_element) {
@@ -78,24 +90,6 @@ static txl_status read_part(void *context, uint64_t first, size_t count, float *
         }
         begin += piece->n_element;
     }
-    return TXL_OK;
-}
-
-/* The sinusoids' frequencies as published code computes them: 1 / 10000^(2 i / d_model) in f32.  A
- * checkpoint's own may be rounded to half precision. */
-static txl_status read_frequencies(void *context, uint64_t first, size_t count, float *out,
-                                   txl_error *error) {
-    const struct part *part = context;
-    (void)error;
-    for (uint64_t i = 0; i < count; i++)
-        out[i] = 1 / powf(10000, (float)(2 * (first + i)) / (float)(2 * part->n_row));
-    return TXL_OK;
-}
-
-static txl_status read_zeros(void *context, uint64_t first, size_t count, float *out,
-                             txl_error *error) {
-    (void)context, (void)first, (void)error;
-    memset(out, 0, count * sizeof *out);
     return TXL_OK;
 }
 
@@ -120,20 +114,19 @@ static txl_status add_parameter(struct conversion *c, const struct parameter_ten
     const struct names *names = &c->recognised.names;
     struct part *part = &c->part[c->n];
     struct weights_source *s = &c->source[c->n++];
-    *part = (struct part){
-        .checkpoint = names->checkpoint, .kind = to->parameter->kind, .n_row = to->n_row};
+    *part = (struct part){.checkpoint = names->checkpoint,
+                          .computed = names_computed(names, to->number, to->i),
+                          .kind = to->parameter->kind,
+                          .n_row = to->n_row};
     *s = (struct weights_source){.type = WEIGHTS_F32,
                                  .n_dim = part->kind == PARAMETER_VECTOR ? 1 : 2,
                                  .shape = {to->n_row, to->n_column},
                                  .read = read_part,
                                  .context = part};
     strcpy(s->name, to->name);
-    const enum origin_flags computed = names_computed(names, to->number, to->i);
-    if (!computed)
-        return names_pieces(names, &c->recognised.settings, to, &part->piece, &part->n_piece,
-                            error);
-    s->read = computed & FREQUENCIES ? read_frequencies : read_zeros;
-    return TXL_OK;
+    return part->computed ? TXL_OK
+                          : names_pieces(names, &c->recognised.settings, to, &part->piece,
+                                         &part->n_piece, error);
 }
 
 static txl_status list_tensors(struct conversion *c, txl_error *error) {
