@@ -224,10 +224,9 @@ static bool is_vocab(const struct pickle_value *value) {
 
 static txl_status from_value(struct vocabulary_file *file, const struct pickle_value *root,
                              txl_error *error) {
-    if (is_vocab(root))
-        return from_vocab(file, root, error);
-    if (is_vocab(pickle_get(root, "vocab")))
-        return from_vocab(file, pickle_get(root, "vocab"), error);
+    const struct pickle_value *vocab = is_vocab(root) ? root : pickle_get(root, "vocab");
+    if (is_vocab(vocab))
+        return from_vocab(file, vocab, error);
     if (root && root->kind == PICKLE_DICT)
         return from_dict(file, root, error);
     if (root && root->kind == PICKLE_LIST)
@@ -405,11 +404,11 @@ void vocabulary_file_free(struct vocabulary_file *file) {
 
 /* ---- Packing ------------------------------------------------------------------------------ */
 
-/* The kind that was asked for, or the guessed one; only a SentencePiece model has pieces. */
-static txl_status choose_kind(const struct vocabulary_file *file, const char *asked,
-                              txl_kind guessed, txl_kind *kind, txl_error *error) {
+/* Takes the kind that was asked for instead of the guessed one; only a SentencePiece model has
+ * pieces. */
+static txl_status choose_kind(const struct vocabulary_file *file, const char *asked, txl_kind *kind,
+                              txl_error *error) {
     const bool is_model = file->model;
-    *kind = guessed;
     if (asked && !text_kind_find(asked, kind))
         return txl_fail(error, TXL_ARGUMENT, "unknown tokenizer \"%s\"", asked);
     if ((txl_kind_unit(*kind) == TXL_UNIT_PIECE) == is_model)
@@ -420,41 +419,32 @@ static txl_status choose_kind(const struct vocabulary_file *file, const char *as
                     file->map.path, asked);
 }
 
-static txl_status pack_symbols(const struct vocabulary_file *file, const char *tokenizer,
-                               struct convert_vocabulary *v, txl_error *error) {
+txl_status vocabulary_file_pack(const struct vocabulary_file *file, const char *tokenizer,
+                                txl_kind pieces, struct convert_vocabulary *v, txl_error *error) {
     const struct vocabulary_entry *symbols = file->symbols;
     const size_t n = file->n_symbol;
-    txl_kind guessed = vocabulary_guess_kind(symbols, n, file->characters);
-    txl_status status = choose_kind(file, tokenizer, guessed, &v->kind, error);
-    v->lower_case = file->lower_case;
-    v->unk = file->unk >= 0 ? file->unk : vocabulary_guess_unk(symbols, n);
-    v->eos = vocabulary_guess_eos(symbols, n, v->kind);
-    return status ? status : vocabulary_pack(symbols, n, &v->section, &v->size, error);
-}
-
-static txl_status pack_pieces(const struct vocabulary_file *file, const char *tokenizer,
-                              txl_kind usual, struct convert_vocabulary *v, txl_error *error) {
-    struct packed_pieces packed;
-    txl_status status = choose_kind(file, tokenizer, usual, &v->kind, error);
+    txl_kind kind = file->model ? pieces : vocabulary_guess_kind(symbols, n, file->characters);
+    struct packed_pieces packed = {.section = NULL};
+    *v = (struct convert_vocabulary){.section = NULL};
+    txl_status status = choose_kind(file, tokenizer, &kind, error);
+    if (!status && file->model) {
+        status =
+            sentencepiece_pack(file->model, file->map.size, kind, file->map.path, &packed, error);
+    } else if (!status) {
+        packed.n = (int32_t)n;
+        packed.unk = file->unk >= 0 ? file->unk : vocabulary_guess_unk(symbols, n);
+        packed.eos = vocabulary_guess_eos(symbols, n, kind);
+        status = vocabulary_pack(symbols, n, &packed.section, &packed.size, error);
+    }
     if (!status)
-        status = sentencepiece_pack(file->model, file->map.size, v->kind, file->map.path, &packed,
-                                    error);
-    if (!status)
-        *v = (struct convert_vocabulary){.kind = v->kind,
+        *v = (struct convert_vocabulary){.kind = kind,
+                                         .lower_case = file->lower_case,
                                          .n = packed.n,
                                          .unk = packed.unk,
                                          .eos = packed.eos,
                                          .section = packed.section,
                                          .size = packed.size};
     return status;
-}
-
-txl_status vocabulary_file_pack(const struct vocabulary_file *file, const char *tokenizer,
-                                txl_kind pieces, struct convert_vocabulary *packed,
-                                txl_error *error) {
-    *packed = (struct convert_vocabulary){.n = (int32_t)file->n_symbol};
-    return file->model ? pack_pieces(file, tokenizer, pieces, packed, error)
-                       : pack_symbols(file, tokenizer, packed, error);
 }
 
 txl_status convert_vocabulary_read(const char *path, struct convert_vocabulary *vocabulary,
