@@ -32,13 +32,6 @@ struct handle {
     uint64_t offset, size;
 };
 
-struct reader {
-    const struct mapped_file *file;
-    struct table *table;
-    uint64_t expanded; /* bytes */
-    txl_error *error;
-};
-
 /* A block whose entries are being read. */
 struct block {
     uint64_t offset; /* in the file, for messages */
@@ -46,6 +39,15 @@ struct block {
     unsigned char key[TABLE_MAX_KEY + 1]; /* with a NUL behind it */
     size_t key_length;
     bool begun;
+};
+
+struct reader {
+    const struct mapped_file *file;
+    struct table *table;
+    uint64_t expanded;        /* bytes */
+    struct block index, data; /* the blocks that are being read */
+    struct block before;      /* the key of the index's entry before */
+    txl_error *error;
 };
 
 static txl_status damaged(const struct reader *r, uint64_t offset, const char *what) {
@@ -226,8 +228,9 @@ static txl_status add_entry(struct reader *r, const struct block *block, struct 
 
 /* Reads the block of the index's entry.  The entry's key must lie between the block's last key and
  * the next block's first, so no block can be named twice. */
-static txl_status read_data(struct reader *r, const struct block *before, struct block *data,
-                            const struct block *index, struct protobuf place) {
+static txl_status read_data(struct reader *r, struct protobuf place) {
+    const struct block *before = &r->before, *index = &r->index;
+    struct block *data = &r->data;
     struct handle handle;
     struct protobuf value;
     if (!read_handle(&place, &handle))
@@ -248,22 +251,19 @@ static txl_status read_data(struct reader *r, const struct block *before, struct
     return status;
 }
 
-static txl_status read_blocks(struct reader *r, struct block *index, struct block *before,
-                              struct block *data) {
+static txl_status read_blocks(struct reader *r) {
+    struct block *index = &r->index;
     struct protobuf foot = {r->file->data + r->file->size - FOOTER, NULL}, place;
     foot.end = foot.at + FOOTER - sizeof magic;
     struct handle handle;
     if (!read_handle(&foot, &handle) || !read_handle(&foot, &handle))
         return damaged(r, r->file->size - FOOTER, "the footer is malformed");
     txl_status status = open_block(r, handle, index);
-    before->begun = false;
     while (!status && index->left.at < index->left.end) {
         status = next_entry(r, index, &place);
         if (!status)
-            status = read_data(r, before, data, index, place);
-        memcpy(before->key, index->key, index->key_length);
-        before->key_length = index->key_length;
-        before->begun = true;
+            status = read_data(r, place);
+        r->before = *index;
     }
     return status;
 }
@@ -276,11 +276,7 @@ bool table_looks_like(const struct mapped_file *file) {
 txl_status table_read(const struct mapped_file *file, struct table *table, txl_error *error) {
     struct reader r = {.file = file, .table = table, .error = error};
     *table = (struct table){0};
-    struct block *blocks = malloc(3 * sizeof *blocks);
-    if (!blocks)
-        return txl_fail_memory(error, "a table", 3 * sizeof *blocks);
-    txl_status status = read_blocks(&r, &blocks[0], &blocks[1], &blocks[2]);
-    free(blocks);
+    txl_status status = read_blocks(&r);
     const char *key = table->keys.data;
     for (size_t i = 0; i < table->n; key += table->entries[i++].key_length + 1)
         table->entries[i].key = key;

@@ -482,16 +482,10 @@ static txl_status read_bundle(struct bundle *b) {
 
 txl_status tensor_bundle_read(struct checkpoint *checkpoint, struct checkpoint_source *source,
                               txl_error *error) {
-    struct bundle *b = calloc(1, sizeof *b);
-    if (!b)
-        return txl_fail_memory(error, "a checkpoint", sizeof *b);
-    b->checkpoint = checkpoint;
-    b->source = source;
-    b->error = error;
-    txl_status status = table_read(&source->file, &b->table, error);
+    struct bundle b = {.checkpoint = checkpoint, .source = source, .error = error};
+    txl_status status = table_read(&source->file, &b.table, error);
     if (!status)
-        status = read_bundle(b);
-    table_free(&b->table);
-    free(b);
+        status = read_bundle(&b);
+    table_free(&b.table);
     return status;
 }

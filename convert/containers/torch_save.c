@@ -142,28 +142,21 @@ static txl_status place_zip_storages(struct checkpoint_source *source, const str
     return TXL_OK;
 }
 
-static txl_status read_zip_entries(struct checkpoint_source *source, const struct zip *zip,
-                                   txl_error *error) {
-    struct zip_entry *pickle = find_pickle(zip);
-    txl_status status = refuse_foreign_zip(zip, pickle, error);
+static txl_status read_zip(struct checkpoint_source *source, txl_error *error) {
+    const struct mapped_file *file = &source->file;
+    struct zip zip;
+    txl_status status = zip_open(file->data, file->size, file->path, &zip, error);
+    struct zip_entry *pickle = status ? NULL : find_pickle(&zip);
     if (!status)
-        status = check_byte_order(zip, pickle, error);
+        status = refuse_foreign_zip(&zip, pickle, error);
     if (!status)
-        status = read_zip_pickle(source, zip, pickle, error);
+        status = check_byte_order(&zip, pickle, error);
+    if (!status)
+        status = read_zip_pickle(source, &zip, pickle, error);
     if (!status)
         status = torch_list_storages(source, error);
     if (!status)
-        status = place_zip_storages(source, zip, pickle, error);
-    return status;
-}
-
-static txl_status read_zip(struct checkpoint_source *source, txl_error *error) {
-    struct zip zip;
-    txl_status status =
-        zip_open(source->file.data, source->file.size, source->file.path, &zip, error);
-    if (status)
-        return status;
-    status = read_zip_entries(source, &zip, error);
+        status = place_zip_storages(source, &zip, pickle, error);
     zip_close(&zip);
     return status;
 }

@@ -191,13 +191,9 @@ txl_status zip_open(const unsigned char *data, uint64_t size, const char *path, 
     zip->names = malloc((size_t)directory.size + 1);
     zip->entries = calloc((size_t)directory.n_entry + 1, sizeof *zip->entries);
     if (!zip->names || !zip->entries)
-        status = txl_fail_memory(error, "the directory of a zip archive",
-                                 directory.size + directory.n_entry * sizeof *zip->entries);
-    else
-        status = read_directory(zip, &directory, error);
-    if (status)
-        zip_close(zip);
-    return status;
+        return txl_fail_memory(error, "the directory of a zip archive",
+                               directory.size + directory.n_entry * sizeof *zip->entries);
+    return read_directory(zip, &directory, error);
 }
 
 void zip_close(struct zip *zip) {

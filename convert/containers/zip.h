@@ -28,7 +28,8 @@ struct zip {
 /* Whether data begins like a zip archive. */
 bool zip_looks_like(const unsigned char *data, uint64_t size);
 
-/* Reads the central directory of an archive in memory; `data` and `path` must outlive the zip. */
+/* Reads the central directory of an archive in memory; `data` and `path` must outlive the zip,
+ * which is the caller's to close even after a failure. */
 txl_status zip_open(const unsigned char *data, uint64_t size, const char *path, struct zip *zip,
                     txl_error *error);
 
