@@ -83,6 +83,8 @@ static const struct checkpoint_tensor *find_origin(const struct names *n, const 
 int names_which(const struct names *n, int number, int i) {
     for (int k = 0; k < NAMES_MAX_ORIGIN; k++) {
         const struct origin *from = &origins(n, number)[k];
+        if (from->flags & (FREQUENCIES | ZEROS))
+            return k;
         for (bool usable = is_usable(n, from); usable && from; from = from->next) { /* any piece */
             const struct checkpoint_tensor *t = find_origin(n, from, i);
             if (t && (!(from->flags & BY_RANK) || t->n_dim == dimensions(n, number, from)))
@@ -90,13 +92,6 @@ int names_which(const struct names *n, int number, int i) {
         }
     }
     return -1;
-}
-
-enum origin_flags names_computed(const struct names *n, int number, int i) {
-    enum origin_flags computed = 0;
-    for (int k = 0; k < NAMES_MAX_ORIGIN && names_which(n, number, i) < 0; k++)
-        computed |= origins(n, number)[k].flags & (FREQUENCIES | ZEROS);
-    return computed;
 }
 
 /* The spelling to read, or to name in an error. */
@@ -107,6 +102,10 @@ static const struct origin *choose(const struct names *n, int number, int i) {
         if (is_usable(n, &from[k]))
             which = k;
     return &from[which];
+}
+
+enum origin_flags names_computed(const struct names *n, int number, int i) {
+    return choose(n, number, i)->flags & (FREQUENCIES | ZEROS);
 }
 
 const struct checkpoint_tensor *names_own(const struct names *n, int number, int i) {
@@ -236,10 +235,10 @@ txl_status names_pieces(const struct names *n, const void *settings,
                         int *n_piece, txl_error *error) {
     const struct origin *from = choose(n, to->number, to->i);
     const bool all_bands = from->flags & ALL_BANDS;
-    int count = 0;
-    for (const struct origin *p = from; p; p = p->next)
+    int count = all_bands ? count_origin(n, from) : 0;
+    for (const struct origin *p = from; p && !all_bands; p = p->next)
         count++;
-    *n_piece = count = all_bands ? count_origin(n, from) : count;
+    *n_piece = count;
     *piece = calloc((size_t)count, sizeof **piece);
     if (!*piece)
         return txl_fail_memory(error, "the list of tensors", (size_t)count * sizeof **piece);

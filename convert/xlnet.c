@@ -18,16 +18,12 @@ static txl_status load_config(struct recognition *x) {
     x->stated_in = x->recognised->config_path;
     if (status || x->config)
         return status;
-    if (!x->tensorflow)
+    if (!x->tensorflow || !x->options->activation)
         return txl_fail(x->error, TXL_ARGUMENT,
-                        "%s: an XLNet without config.json beside it, which states its "
-                        "ff_activation, attn_type, layer_norm_eps and clamp_len; put it there",
-                        x->path);
-    if (!x->options->activation)
-        return txl_fail(x->error, TXL_ARGUMENT,
-                        "%s: an XLNet without xlnet_config.json beside it, which states its "
-                        "ff_activation; put it there, or add --activation",
-                        x->path);
+                        "%s: an XLNet without %s beside it, which states its ff_activation%s",
+                        x->path, x->config_name,
+                        x->tensorflow ? "; put it there, or add --activation"
+                                      : ", attn_type, layer_norm_eps and clamp_len; put it there");
     x->config = json_object();
     return x->config ? TXL_OK : txl_fail_memory(x->error, "the settings", 4096);
 }
