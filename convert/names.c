@@ -154,32 +154,6 @@ static struct shape_text shape_text(int n_dim, const uint64_t *shape) {
     return out;
 }
 
-static txl_status need(const struct names *n, int number, const struct origin *from, int i,
-                       const struct checkpoint_tensor **tensor, txl_error *error) {
-    const char *path = checkpoint_path(n->checkpoint);
-    const int n_dim = dimensions(n, number, from);
-    struct names_text name = names_spell(n, from->name, i);
-    if (n->slot)
-        strncat(name.text, n->slot, sizeof name.text - 1 - strlen(name.text));
-    const struct checkpoint_tensor *t = checkpoint_find(n->checkpoint, name.text);
-    *tensor = t;
-    if (!t)
-        return txl_fail(error, TXL_FORMAT, "%s: tensor %s is missing", path, name.text);
-    if (t->dtype > CHECKPOINT_F64)
-        return txl_fail(error, TXL_UNSUPPORTED,
-                        "%s: tensor %s is of type %s; weights are float32, float16, bfloat16 or "
-                        "float64",
-                        path, t->name, checkpoint_dtype_name(t->dtype));
-    if (t->n_dim != n_dim)
-        return txl_fail(error, TXL_FORMAT, "%s: tensor %s has the shape %s, not %d dimensions",
-                        path, t->name, shape_text(t->n_dim, t->shape).text, n_dim);
-    for (int d = 0; d < n_dim; d++)
-        if (t->shape[d] == 0 || t->shape[d] > INT32_MAX)
-            return txl_fail(error, TXL_FORMAT, "%s: tensor %s has the impossible shape %s", path,
-                            t->name, shape_text(n_dim, t->shape).text);
-    return TXL_OK;
-}
-
 /* The tensor as a weights file has it: layer i's row of it, and rows of outputs where it takes rows
  * of inputs. */
 static struct checkpoint_tensor view_of(const struct checkpoint_tensor *tensor,
@@ -199,14 +173,39 @@ static struct checkpoint_tensor view_of(const struct checkpoint_tensor *tensor,
     return view;
 }
 
+/* `shape`, unless NULL, is the one that the checkpoint's tensor must have. */
+static txl_status need(const struct names *n, int number, const struct origin *from, int i,
+                       const uint64_t *shape, struct checkpoint_tensor *view, txl_error *error) {
+    const char *path = checkpoint_path(n->checkpoint);
+    const int n_dim = dimensions(n, number, from);
+    struct names_text name = names_spell(n, from->name, i);
+    if (n->slot)
+        strncat(name.text, n->slot, sizeof name.text - 1 - strlen(name.text));
+    const struct checkpoint_tensor *t = checkpoint_find(n->checkpoint, name.text);
+    if (!t)
+        return txl_fail(error, TXL_FORMAT, "%s: tensor %s is missing", path, name.text);
+    if (t->dtype > CHECKPOINT_F64)
+        return txl_fail(error, TXL_UNSUPPORTED,
+                        "%s: tensor %s is of type %s; weights are float32, float16, bfloat16 or "
+                        "float64",
+                        path, t->name, checkpoint_dtype_name(t->dtype));
+    if (t->n_dim != n_dim)
+        return txl_fail(error, TXL_FORMAT, "%s: tensor %s has the shape %s, not %d dimensions",
+                        path, t->name, shape_text(t->n_dim, t->shape).text, n_dim);
+    for (int d = 0; d < n_dim; d++)
+        if (t->shape[d] == 0 || t->shape[d] > INT32_MAX)
+            return txl_fail(error, TXL_FORMAT, "%s: tensor %s has the impossible shape %s", path,
+                            t->name, shape_text(n_dim, t->shape).text);
+    if (shape && memcmp(t->shape, shape, (size_t)n_dim * sizeof *shape) != 0)
+        return txl_fail(error, TXL_FORMAT, "%s: tensor %s has the shape %s, expected %s", path,
+                        t->name, shape_text(n_dim, t->shape).text, shape_text(n_dim, shape).text);
+    *view = view_of(t, from, i);
+    return TXL_OK;
+}
+
 txl_status names_need(const struct names *n, int number, int i, struct checkpoint_tensor *view,
                       txl_error *error) {
-    const struct origin *from = choose(n, number, i);
-    const struct checkpoint_tensor *t;
-    txl_status status = need(n, number, from, i, &t, error);
-    if (!status)
-        *view = view_of(t, from, i);
-    return status;
+    return need(n, number, choose(n, number, i), i, NULL, view, error);
 }
 
 /* A view of the tensor, whose shape must be the expected one. */
@@ -216,18 +215,9 @@ static txl_status add_piece(const struct names *n, const void *settings,
     const bool transposed = from->flags & TRANSPOSED;
     uint64_t shape[CHECKPOINT_MAX_DIM] = {transposed ? to->n_column : to->n_row,
                                           transposed ? to->n_row : to->n_column};
-    const struct checkpoint_tensor *t;
-    txl_status status = need(n, to->number, from, i, &t, error);
-    if (status)
-        return status;
-    for (int d = 0; from->shape && d < t->n_dim; d++)
+    for (int d = 0; from->shape && from->shape[d]; d++)
         shape[d] = n->table->size(settings, from->shape[d], i);
-    if (memcmp(t->shape, shape, (size_t)t->n_dim * sizeof *shape) != 0)
-        return txl_fail(error, TXL_FORMAT, "%s: tensor %s has the shape %s, expected %s",
-                        checkpoint_path(n->checkpoint), t->name,
-                        shape_text(t->n_dim, t->shape).text, shape_text(t->n_dim, shape).text);
-    *piece = view_of(t, from, i);
-    return TXL_OK;
+    return need(n, to->number, from, i, shape, piece, error);
 }
 
 txl_status names_pieces(const struct names *n, const void *settings,
