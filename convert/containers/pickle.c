@@ -22,13 +22,11 @@ enum { PROTO = 0x80, STOP = '.' };
 /* ---- The stream --------------------------------------------------------------------------- */
 
 static const unsigned char *take_bytes(struct pickle_reader *reader, uint64_t count) {
-    if (count > reader->size - reader->at) {
-        pickle_fail(reader, TXL_FORMAT,
-                    "the pickle is cut short: expected %" PRIu64 " more bytes, %" PRIu64
-                    " are left",
-                    count, reader->size - reader->at);
-        return NULL;
-    }
+    if (count > reader->size - reader->at)
+        return pickle_fail(reader, TXL_FORMAT,
+                           "the pickle is cut short: expected %" PRIu64 " more bytes, %" PRIu64
+                           " are left",
+                           count, reader->size - reader->at);
     const unsigned char *bytes = reader->data + reader->at;
     reader->at += count;
     return bytes;
@@ -61,10 +59,8 @@ static bool take_string(struct pickle_reader *reader, int width, struct pickle_s
 static bool take_line(struct pickle_reader *reader, struct pickle_string *line) {
     const unsigned char *start = reader->data + reader->at;
     const unsigned char *end = memchr(start, '\n', (size_t)(reader->size - reader->at));
-    if (!end) {
-        pickle_fail(reader, TXL_FORMAT, "the pickle is cut short: expected a line feed");
-        return false;
-    }
+    if (!end)
+        return pickle_fail(reader, TXL_FORMAT, "the pickle is cut short: expected a line feed");
     *line = (struct pickle_string){(const char *)start, (size_t)(end - start)};
     reader->at += line->length + 1;
     return true;
@@ -114,11 +110,9 @@ static size_t count_values(const struct pickle_reader *reader, size_t most) {
 
 /* The `count` values at the top of the stack, which stay there. */
 static struct pickle_value **peek(struct pickle_reader *reader, size_t count) {
-    if (count_values(reader, count) < count) {
-        pickle_fail(reader, TXL_FORMAT, "the stack holds too few values for opcode 0x%02x",
-                    reader->data[reader->opcode]);
-        return NULL;
-    }
+    if (count_values(reader, count) < count)
+        return pickle_fail(reader, TXL_FORMAT, "the stack holds too few values for opcode 0x%02x",
+                           reader->data[reader->opcode]);
     return reader->stack.at + reader->stack.count - count;
 }
 
@@ -133,11 +127,9 @@ static struct pickle_value **pop(struct pickle_reader *reader, size_t count) {
 /* Removes the last mark and the values above it, and returns these. */
 static struct pickle_value **pop_mark(struct pickle_reader *reader, size_t *count) {
     *count = count_values(reader, SIZE_MAX);
-    if (*count == reader->stack.count) {
-        pickle_fail(reader, TXL_FORMAT, "opcode 0x%02x needs a mark on the stack",
-                    reader->data[reader->opcode]);
-        return NULL;
-    }
+    if (*count == reader->stack.count)
+        return pickle_fail(reader, TXL_FORMAT, "opcode 0x%02x needs a mark on the stack",
+                           reader->data[reader->opcode]);
     reader->stack.count -= *count + 1;
     return reader->stack.at + reader->stack.count + 1;
 }
@@ -407,9 +399,8 @@ static struct pickle_value *container(struct pickle_reader *reader, struct pickl
     }
     if (target->kind == kind)
         return target;
-    pickle_fail(reader, TXL_FORMAT, "opcode 0x%02x cannot add to %s", reader->data[reader->opcode],
-                pickle_kind_name(target));
-    return NULL;
+    return pickle_fail(reader, TXL_FORMAT, "opcode 0x%02x cannot add to %s",
+                       reader->data[reader->opcode], pickle_kind_name(target));
 }
 
 /* Adds to the list, set or dict below them. */

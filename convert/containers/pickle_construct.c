@@ -83,9 +83,8 @@ static struct pickle_value *argument(const struct pickle_value *args, size_t i) 
 
 static struct pickle_value *refuse(struct pickle_reader *reader, const char *name,
                                    const struct pickle_value *given) {
-    pickle_fail(reader, TXL_FORMAT, "calls %s with %s, which it does not take", name,
-                pickle_kind_name(given));
-    return NULL;
+    return pickle_fail(reader, TXL_FORMAT, "calls %s with %s, which it does not take", name,
+                       pickle_kind_name(given));
 }
 
 /* A dict of [[key, value], ...], the form in which Python 2 pickled an OrderedDict. */
@@ -144,11 +143,9 @@ static struct pickle_value *latin1_of_utf8(struct pickle_reader *reader,
         if (c >= 0x80) {
             /* Code points U+0080 to U+00FF begin with C2 or C3. */
             unsigned char next = i + 1 < text->length ? (unsigned char)text->bytes[i + 1] : 0;
-            if ((c != 0xc2 && c != 0xc3) || (next & 0xc0) != 0x80) {
-                pickle_fail(reader, TXL_FORMAT,
-                            "encodes a string as latin1 with characters beyond it");
-                return NULL;
-            }
+            if ((c != 0xc2 && c != 0xc3) || (next & 0xc0) != 0x80)
+                return pickle_fail(reader, TXL_FORMAT,
+                                   "encodes a string as latin1 with characters beyond it");
             c = (unsigned char)((c & 3) << 6 | (next & 0x3f));
             i++;
         }
@@ -166,9 +163,8 @@ static struct pickle_value *encode(struct pickle_reader *reader, struct pickle_v
         return text;
     if (pickle_is_string(encoding, "latin1") || pickle_is_string(encoding, "latin-1"))
         return latin1_of_utf8(reader, &text->string);
-    pickle_fail(reader, TXL_UNSUPPORTED,
-                "calls _codecs.encode with another encoding than utf-8 or latin1");
-    return NULL;
+    return pickle_fail(reader, TXL_UNSUPPORTED,
+                       "calls _codecs.encode with another encoding than utf-8 or latin1");
 }
 
 static struct pickle_value *make_nested(struct pickle_reader *reader, const char *name,
@@ -210,7 +206,7 @@ static struct pickle_value *construct(struct pickle_reader *reader,
     return refuse(reader, constructor->name, first);
 }
 
-bool pickle_refuse_call(struct pickle_reader *reader, const char *name) {
+void *pickle_refuse_call(struct pickle_reader *reader, const char *name) {
     return pickle_fail(reader, TXL_UNSUPPORTED,
                        "the pickle calls %s, which txl does not know; it calls nothing and knows "
                        "only what checkpoints need",
@@ -226,13 +222,11 @@ static bool makes_tensor(const char *name) {
 struct pickle_value *pickle_construct(struct pickle_reader *reader, struct pickle_value *callable,
                                       struct pickle_value *args) {
     const bool is_result = callable->kind == PICKLE_OPAQUE;
-    if ((callable->kind != PICKLE_GLOBAL && !is_result) || args->kind != PICKLE_TUPLE) {
-        pickle_fail(reader, TXL_FORMAT,
-                    "expected a function and a tuple to call it with, not %s "
-                    "and %s",
-                    pickle_kind_name(callable), pickle_kind_name(args));
-        return NULL;
-    }
+    if ((callable->kind != PICKLE_GLOBAL && !is_result) || args->kind != PICKLE_TUPLE)
+        return pickle_fail(reader, TXL_FORMAT,
+                           "expected a function and a tuple to call it with, not %s "
+                           "and %s",
+                           pickle_kind_name(callable), pickle_kind_name(args));
     const char *name = is_result ? callable->object->class_name : callable->name;
     const struct constructor *constructor = is_result ? NULL : find_constructor(name);
     bool must_know = makes_tensor(name);
@@ -249,6 +243,5 @@ struct pickle_value *pickle_construct(struct pickle_reader *reader, struct pickl
         return construct(reader, constructor, args);
     if (!must_know)
         return pickle_new_object(reader, PICKLE_OPAQUE, name, args);
-    pickle_refuse_call(reader, name);
-    return NULL;
+    return pickle_refuse_call(reader, name);
 }

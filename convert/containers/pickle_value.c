@@ -19,7 +19,7 @@ struct arena_chunk {
     _Alignas(max_align_t) unsigned char bytes[];
 };
 
-bool pickle_fail(struct pickle_reader *reader, txl_status status, const char *format, ...) {
+void *pickle_fail(struct pickle_reader *reader, txl_status status, const char *format, ...) {
     char message[PICKLE_MAX_NAME * 2 + 256];
     va_list args;
     va_start(args, format);
@@ -27,7 +27,7 @@ bool pickle_fail(struct pickle_reader *reader, txl_status status, const char *fo
     va_end(args);
     reader->status = txl_fail(reader->error, status, "%s: offset %" PRIu64 ": %s", reader->where,
                               reader->opcode, message);
-    return false;
+    return NULL;
 }
 
 void *pickle_allocate(struct pickle_reader *reader, size_t size) {
@@ -59,11 +59,9 @@ void pickle_free(struct pickle *pickle) {
 }
 
 struct pickle_value *pickle_new(struct pickle_reader *reader, enum pickle_kind kind) {
-    if (++reader->pickle->n_value > MAX_VALUE) {
-        pickle_fail(reader, TXL_UNSUPPORTED, "the pickle has more than %llu values",
-                    (unsigned long long)MAX_VALUE);
-        return NULL;
-    }
+    if (++reader->pickle->n_value > MAX_VALUE)
+        return pickle_fail(reader, TXL_UNSUPPORTED, "the pickle has more than %llu values",
+                           (unsigned long long)MAX_VALUE);
     struct pickle_value *value = pickle_allocate(reader, sizeof *value);
     if (!value)
         return NULL;

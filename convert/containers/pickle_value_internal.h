@@ -27,8 +27,8 @@ struct pickle_reader {
     txl_status status; /* of the failure, once one of the functions below returned false or NULL */
 };
 
-/* Notes the failure, with its place, and returns false. */
-bool pickle_fail(struct pickle_reader *reader, txl_status status, const char *format, ...)
+/* Notes the failure, with its place, and returns NULL, which is false too. */
+void *pickle_fail(struct pickle_reader *reader, txl_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* `size` bytes that live as long as the pickle; NULL: failed. */
@@ -51,7 +51,7 @@ bool pickle_store(struct pickle_reader *reader, struct pickle_pairs *pairs,
 bool pickle_check_keys(struct pickle_reader *reader);
 
 /* Refuses a call of the callable of that name. */
-bool pickle_refuse_call(struct pickle_reader *reader, const char *name);
+void *pickle_refuse_call(struct pickle_reader *reader, const char *name);
 
 /* The value of calling `callable` with the tuple `args`; NULL: failed. */
 struct pickle_value *pickle_construct(struct pickle_reader *reader, struct pickle_value *callable,
