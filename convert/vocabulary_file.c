@@ -183,11 +183,12 @@ static txl_status check_sym2idx(const struct vocabulary_file *file,
 
 static txl_status read_unk(struct vocabulary_file *file, const struct pickle_value *unk,
                            txl_error *error) {
+    uint64_t id;
     if (!unk || unk->kind == PICKLE_NONE)
         return TXL_OK;
-    if (unk->kind != PICKLE_INT || unk->integer < 0 || (uint64_t)unk->integer >= file->n_symbol)
+    if (!pickle_unsigned(unk, &id) || id >= file->n_symbol)
         return txl_fail(error, TXL_FORMAT, "%s: unk_idx is not the id of a symbol", file->map.path);
-    file->unk = (int32_t)unk->integer;
+    file->unk = (int32_t)id;
     return TXL_OK;
 }
 

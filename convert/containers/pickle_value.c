@@ -160,6 +160,13 @@ bool pickle_is_string(const struct pickle_value *value, const char *text) {
            memcmp(value->string.bytes, text, value->string.length) == 0;
 }
 
+bool pickle_unsigned(const struct pickle_value *value, uint64_t *number) {
+    if (!value || value->kind != PICKLE_INT || value->integer < 0)
+        return false;
+    *number = (uint64_t)value->integer;
+    return true;
+}
+
 bool pickle_is_object(const struct pickle_value *value, const char *class_name) {
     return value && value->kind == PICKLE_OBJECT &&
            strcmp(value->object->class_name, class_name) == 0;

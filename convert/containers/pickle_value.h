@@ -96,6 +96,9 @@ const struct pickle_value *pickle_get(const struct pickle_value *value, const ch
 
 bool pickle_is_string(const struct pickle_value *value, const char *text);
 
+/* Reads an integer; false if the value is none, or is negative. */
+bool pickle_unsigned(const struct pickle_value *value, uint64_t *number);
+
 /* Whether it is a record of the class or callable of that name. */
 bool pickle_is_object(const struct pickle_value *value, const char *class_name);
 

@@ -19,13 +19,6 @@ static int storage_dtype(const char *class_name) {
     return -1;
 }
 
-static bool unsigned_of(const struct pickle_value *value, uint64_t *number) {
-    if (!value || value->kind != PICKLE_INT || value->integer < 0)
-        return false;
-    *number = (uint64_t)value->integer;
-    return true;
-}
-
 /* Reads the sixth part of a legacy id: None, or (key, first item, items) of a view of the saved
  * storage. */
 static bool read_view(const struct pickle_value *view, struct torch_reference *reference) {
@@ -33,8 +26,8 @@ static bool read_view(const struct pickle_value *view, struct torch_reference *r
     reference->view_n = reference->n_item;
     if (!view || view->kind == PICKLE_NONE)
         return true;
-    return unsigned_of(pickle_item(view, 1), &reference->view_start) &&
-           unsigned_of(pickle_item(view, 2), &reference->view_n) &&
+    return pickle_unsigned(pickle_item(view, 1), &reference->view_start) &&
+           pickle_unsigned(pickle_item(view, 2), &reference->view_n) &&
            reference->view_start <= reference->n_item &&
            reference->view_n <= reference->n_item - reference->view_start;
 }
@@ -48,7 +41,7 @@ txl_status torch_read_reference(const struct checkpoint_source *source,
     if (!pickle_is_string(pickle_item(id, 0), "storage") || !class ||
         class->kind != PICKLE_GLOBAL || !key || key->kind != PICKLE_STRING ||
         key->string.length > TORCH_MAX_KEY || memchr(key->string.bytes, 0, key->string.length) ||
-        !unsigned_of(pickle_item(id, 4), &reference->n_item) ||
+        !pickle_unsigned(pickle_item(id, 4), &reference->n_item) ||
         !read_view(pickle_item(id, 5), reference))
         return txl_fail(error, TXL_FORMAT,
                         "%s: refers to a storage in a way that torch.save does not", source->where);

@@ -68,25 +68,21 @@ static txl_status read_name(const struct walk *walk, struct checkpoint_tensor *c
 /* `*first`: elements of its view before (0, ..., 0). */
 static txl_status read_layout(const struct walk *walk, const struct pickle_value *args,
                               struct checkpoint_tensor *claim, uint64_t *first) {
-    const struct pickle_value *offset = pickle_item(args, 1), *shape = pickle_item(args, 2),
-                              *stride = pickle_item(args, 3);
-    if (!offset || offset->kind != PICKLE_INT || offset->integer < 0)
+    const struct pickle_value *shape = pickle_item(args, 2), *stride = pickle_item(args, 3);
+    if (!pickle_unsigned(pickle_item(args, 1), first))
         return refuse(walk, TXL_FORMAT, "expected an offset into its storage");
     if (!shape || !stride || shape->kind != PICKLE_TUPLE || stride->kind != PICKLE_TUPLE ||
         shape->items.count != stride->items.count)
         return refuse(walk, TXL_FORMAT, "expected a shape and as many strides");
     if (shape->items.count > CHECKPOINT_MAX_DIM)
         return checkpoint_refuse_dimensions(walk->source->where, claim->name, walk->error);
-    *first = (uint64_t)offset->integer;
     claim->n_dim = (int)shape->items.count;
     for (int i = 0; i < claim->n_dim; i++) {
-        const struct pickle_value *length = shape->items.at[i], *step = stride->items.at[i];
-        if (length->kind != PICKLE_INT || step->kind != PICKLE_INT || length->integer < 0)
+        const struct pickle_value *step = stride->items.at[i];
+        if (!pickle_unsigned(shape->items.at[i], &claim->shape[i]) || step->kind != PICKLE_INT)
             return refuse(walk, TXL_FORMAT, "its shape or stride is not made of numbers");
-        if (step->integer < 0)
+        if (!pickle_unsigned(step, &claim->stride[i]))
             return refuse(walk, TXL_UNSUPPORTED, "it has a negative stride");
-        claim->shape[i] = (uint64_t)length->integer;
-        claim->stride[i] = (uint64_t)step->integer;
     }
     return TXL_OK;
 }
