@@ -21,8 +21,8 @@ enum { DEFAULT_LEVEL = 1 };
 
 /* ---- Where a tensor's elements come from -------------------------------------------------- */
 
-/* The sources of one written tensor's elements: pieces, one after the other, or they are computed.
- */
+/* Where the elements of one written tensor come from: from pieces, one after the other, or they are
+ * computed. */
 struct part {
     const struct checkpoint *checkpoint;
     enum origin_flags computed;      /* FREQUENCIES, ZEROS or 0 */

@@ -77,8 +77,8 @@ struct names_text names_spell(const struct names *names, const char *name, int i
 /* The first name of parameter `number` of band or layer `i` in the dialect. */
 struct names_text names_usual(const struct names *names, int number, int i);
 
-/* Which of the parameter's spellings the checkpoint has, or what stands for it without one; or -1.
- */
+/* Which of the parameter's spellings the checkpoint has, or which row says what stands for it; or
+ * -1. */
 int names_which(const struct names *names, int number, int i);
 
 /* The tensor of the first spelling alone, as it is; NULL if there is none.  Tied parameters may

@@ -8,7 +8,7 @@
 #include "lib/text/vocabulary.h"
 
 struct vocabulary_file {
-    struct mapped_file map;
+    struct mapped_file map; /* open until the vocabulary is freed */
     size_t n_symbol;
     /* In order of ids; they lie in the map, the pickle or the JSON.  Two ids may have the same
      * spelling; the spelling then stands for the lower one. */
@@ -18,10 +18,10 @@ struct vocabulary_file {
     bool lower_case; /* the file says that its text was lower-cased, */
     bool characters; /* that it was split into characters */
     char *dataset; /* the name that a cached corpus gives itself ("wt103", "enwik8"); NULL: none */
-    struct pickle *pickle;
-    struct json_t *json;
-    void *model; /* a copy of the whole map if that is a SentencePiece model, for
-                    sentencepiece_pack; then there are no symbols.  Else NULL */
+    struct pickle *pickle; /* NULL: none */
+    struct json_t *json;   /* NULL: none */
+    void *model;           /* a copy of the whole map if that is a SentencePiece model, for
+                              sentencepiece_pack; then there are no symbols.  Else NULL */
 };
 
 /* Reads the vocabulary in the file at `path`: a pickled corpus, vocabulary object, dict or list (by
