@@ -832,7 +832,7 @@ TEST(heads_of_positions_are_as_wide_as_the_model) {
             }
         }
     }
-    assert_state_refused(&state, &o, TXL_FORMAT, "attn_type 3 needs n_head * d_head = d_model");
+    assert_state_refused(&state, &o, TXL_FORMAT, "2 heads of 4 are not as wide as the model, 16");
     free_state(&state);
 }
 
