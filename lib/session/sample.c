@@ -254,10 +254,11 @@ static txl_status gather_to_edge(txl_session *s, const txl_sampling *p, const st
     txl_status status = is_top_p(p) ? weigh_all(s, a, &best, total, error) : TXL_OK;
     if (!status)
         status = find_least(s, p, a, &least, error);
-    for (size_t k = 64; !status; k *= 4) {
+    /* Only top_p may need fewer than those that score `least` or more. */
+    const size_t n_token = (size_t)s->model->vocabulary.n;
+    for (size_t k = is_top_p(p) ? 64 : n_token; !status; k *= 4) {
         status = session_likeliest(s, k, least, a, &pool->n, error);
-        if (k >= (size_t)s->model->vocabulary.n || pool->n < k ||
-            pool_edge(pool, p, *total) < pool->n)
+        if (k >= n_token || pool->n < k || pool_edge(pool, p, *total) < pool->n)
             break;
     }
     return status;
