@@ -231,12 +231,11 @@ static size_t pool_edge(const struct pool *pool, const txl_sampling *p, double t
     return i;
 }
 
-/* Finds a lower bound of the scores that min_p keeps. */
+/* Raises *least to a lower bound of the scores that min_p keeps. */
 static txl_status find_least(txl_session *s, const txl_sampling *p, const struct adjustment *a,
                              double *least, txl_error *error) {
     const double margin = 1e-6; /* share of the weight, for rounding: min_p itself decides later */
     size_t n = 0;
-    *least = -INFINITY;
     if (p->min_p <= 0)
         return TXL_OK;
     txl_status status = session_likeliest(s, 1, *least, a, &n, error);
@@ -250,7 +249,7 @@ static txl_status find_least(txl_session *s, const txl_sampling *p, const struct
  * weight of all tokens, which is known without computing them only at temperature 1. */
 static txl_status gather_to_edge(txl_session *s, const txl_sampling *p, const struct adjustment *a,
                                  struct pool *pool, double *total, txl_error *error) {
-    double best, least;
+    double best, least = -INFINITY;
     txl_status status = is_top_p(p) ? weigh_all(s, a, &best, total, error) : TXL_OK;
     if (!status)
         status = find_least(s, p, a, &least, error);
