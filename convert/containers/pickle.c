@@ -59,8 +59,10 @@ static bool take_string(struct pickle_reader *reader, int width, struct pickle_s
 static bool take_line(struct pickle_reader *reader, struct pickle_string *line) {
     const unsigned char *start = reader->data + reader->at;
     const unsigned char *end = memchr(start, '\n', (size_t)(reader->size - reader->at));
-    if (!end)
-        return pickle_fail(reader, TXL_FORMAT, "the pickle is cut short: expected a line feed");
+    if (!end) {
+        pickle_fail(reader, TXL_FORMAT, "the pickle is cut short: expected a line feed");
+        return false; /* which tells the compiler that no line is used */
+    }
     *line = (struct pickle_string){(const char *)start, (size_t)(end - start)};
     reader->at += line->length + 1;
     return true;
