@@ -10,10 +10,12 @@
 
 static const struct {
     const struct name_table *names;
+    txl_kind pieces;
     const char *config[N_DIALECT]; /* the name of the JSON that states facts */
     recognition_step *const *steps;
-} families[] = {{&xlnet_names, {"config.json", "xlnet_config.json"}, xlnet_steps},
-                {&transformer_xl_names, {"config.json", "corpus-info.json"}, transformer_xl_steps}};
+} families[] = {
+    {&xlnet_names, TXL_XLNET, {"config.json", "xlnet_config.json"}, xlnet_steps},
+    {&transformer_xl_names, TXL_PIECES, {"config.json", "corpus-info.json"}, transformer_xl_steps}};
 enum { N_FAMILY = sizeof families / sizeof *families };
 
 void convert_options_init(struct convert_options *options) {
@@ -107,6 +109,7 @@ txl_status recognise(const char *source, const struct convert_options *options,
                                      ? "transformer/layer_0/rel_attn/qkv/kernel"
                                      : "layers.0.dec_attn.o_net.weight",
                                  error);
+    r->pieces = families[family].pieces;
     struct recognition recognition = {.recognised = r,
                                       .options = options,
                                       .names = &r->names,
@@ -179,9 +182,7 @@ txl_status recognise_dimensions(const struct recognition *s, recognition_stateme
 static txl_status pack(const struct recognised *r, const struct vocabulary_file *file,
                        const char *tokenizer, struct convert_vocabulary *vocabulary,
                        txl_error *error) {
-    const bool is_xlnet = r->names.table == &xlnet_names;
-    /* The authors' code for TensorFlow chooses the kind of text by the dataset. */
-    if (!is_xlnet && r->names.dialect == DIALECT_TENSORFLOW && !tokenizer && !file->model) {
+    if (r->by_dataset && !tokenizer && !file->model) {
         const char *dataset = r->dataset[0] ? r->dataset : file->dataset;
         tokenizer = published_tokenizer(dataset);
         if (!tokenizer && dataset)
@@ -195,8 +196,7 @@ static txl_status pack(const struct recognised *r, const struct vocabulary_file 
                             "nor a corpus-info.json names; add --tokenizer",
                             file->map.path);
     }
-    txl_status status =
-        vocabulary_file_pack(file, tokenizer, is_xlnet ? TXL_XLNET : TXL_PIECES, vocabulary, error);
+    txl_status status = vocabulary_file_pack(file, tokenizer, r->pieces, vocabulary, error);
     if (!status && vocabulary->n != r->settings.model.n_token)
         return txl_fail(error, TXL_FORMAT,
                         "%s: %d symbols, but the model in %s has %d: this is not its vocabulary",

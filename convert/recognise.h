@@ -11,12 +11,14 @@
 struct recognised {
     struct checkpoint *checkpoint; /* owned */
     struct names names;
+    txl_kind pieces; /* the kind of text that the family cuts by a SentencePiece model */
     union {
         struct model_settings model; /* each family's begin with these */
         struct transformer_xl_settings transformer_xl;
         struct xlnet_settings xlnet;
     } settings;        /* the facts, without those of the text and the type */
     char *config_path; /* of the config.json that was read, or NULL; owned */
+    bool by_dataset;   /* the text's kind is that of the dataset */
     char dataset[16];  /* its name in corpus-info.json, else in the pickled corpus if the settings
                           depend  on it; or empty */
     char missing[512]; /* the options that state the unknown facts, each after a blank; those facts

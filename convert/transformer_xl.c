@@ -79,6 +79,7 @@ static txl_status find_corpus(struct recognition *s) {
         config_file_load(s->path, s->config_name, &r->config_path, &corpus, s->error);
     const char *dataset = json_string_value(json_object_get(corpus, "dataset"));
     snprintf(r->dataset, sizeof r->dataset, "%s", dataset ? dataset : "");
+    r->by_dataset = true;
     status = status ? status : check_corpus(s, corpus);
     s->config = json_pack("{s:b, s:f, s:O*, s:O*}", "pre_lnorm", false, "layer_norm_epsilon", 1e-12,
                           "vocab_size", json_object_get(corpus, "vocab_size"), "cutoffs",
