@@ -8,14 +8,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct {
+static const struct family_row {
     const struct name_table *names;
+    const char *called; /* in messages */
     txl_kind pieces;
     const char *config[N_DIALECT]; /* the name of the JSON that states facts */
     recognition_step *const *steps;
 } families[] = {
-    {&xlnet_names, TXL_XLNET, {"config.json", "xlnet_config.json"}, xlnet_steps},
-    {&transformer_xl_names, TXL_PIECES, {"config.json", "corpus-info.json"}, transformer_xl_steps}};
+    {&xlnet_names, "an XLNet", TXL_XLNET, {"config.json", "xlnet_config.json"}, xlnet_steps},
+    {&transformer_xl_names,
+     "a Transformer-XL",
+     TXL_PIECES,
+     {"config.json", "corpus-info.json"},
+     transformer_xl_steps}};
 enum { N_FAMILY = sizeof families / sizeof *families };
 
 void convert_options_init(struct convert_options *options) {
@@ -67,7 +72,7 @@ txl_status recognise_nothing(const struct recognised *r, const char *name, txl_e
 }
 
 /* Refuses options that mean nothing to the family. */
-static txl_status refuse_options(const struct convert_options *o, const struct name_table *names,
+static txl_status refuse_options(const struct convert_options *o, const struct family_row *family,
                                  txl_error *error) {
     const struct {
         const struct name_table *names;
@@ -87,10 +92,9 @@ static txl_status refuse_options(const struct convert_options *o, const struct n
         {&xlnet_names, o->same_length_reach, "--same-length-reach", "it sees both sides"},
     };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
-        if (refused[i].names == names && refused[i].given)
+        if (refused[i].names == family->names && refused[i].given)
             return txl_fail(error, TXL_ARGUMENT, "%s means nothing to %s: %s", refused[i].option,
-                            names == &xlnet_names ? "an XLNet" : "a Transformer-XL",
-                            refused[i].reason);
+                            family->called, refused[i].reason);
     return TXL_OK;
 }
 
@@ -117,7 +121,7 @@ txl_status recognise(const char *source, const struct convert_options *options,
                                       .path = checkpoint_path(r->checkpoint),
                                       .config_name = families[family].config[r->names.dialect],
                                       .error = error};
-    status = refuse_options(options, r->names.table, error);
+    status = refuse_options(options, &families[family], error);
     for (recognition_step *const *step = families[family].steps; *step && !status; step++)
         status = (*step)(&recognition);
     if (!status)

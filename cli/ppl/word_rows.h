@@ -83,8 +83,7 @@ void word_rows_start(struct word_rows *rows, const char *file, struct source *so
 txl_status word_rows_token(void *rows, const struct scored *token, txl_error *error);
 
 /* Writes the rows that wait, if there is a table, because the next tokens are scored without the
- * ones before.  `cut`:
- * the last word may go on behind the last token. */
+ * ones before.  `cut`: the last word may go on behind the last token. */
 txl_status word_rows_end(struct word_rows *rows, bool cut, txl_error *error);
 
 #endif
