@@ -994,8 +994,9 @@ typedef struct txl_decompression {
     txl_status (*write)(void *context, const void *text, size_t n, txl_error *error);
     bool (*progress)(void *context, uint64_t text, uint64_t stored); /* as above */
     void (*frame)(void *context, const txl_frame *frame); /* NULL, or sees each frame first */
-    /* With `salvage`: bytes [begin, end) of the text are lost.  `end` is UINT64_MAX if the end of
-     * the text is lost, or its length is not known. */
+    /* With `salvage`: bytes [begin, end) of the text are lost; `end` is UINT64_MAX if the end of
+     * the text is lost, or its length is not known.  If the two are equal, bytes of the file stand
+     * there that belong to no text, and `why` says how many. */
     void (*lost)(void *context, uint64_t begin, uint64_t end, const char *why);
     void *context;
     uint64_t reserved[8];
@@ -1007,8 +1008,9 @@ TXL_API txl_status txl_decompressor_new(const txl_decompression *decompression,
                                         txl_decompressor **decompressor, txl_error *error);
 
 /* Adds compressed bytes, of one text or of several one after the other.  Damage is TXL_FORMAT, or
- * goes to `lost`.  Besides the sessions, at most 5 MiB are kept, whatever the bytes are.  After a
- * failure the decompressor can only be freed. */
+ * goes to `lost`; a file without an intact part is TXL_FORMAT in any case.  Besides the sessions,
+ * at most 5 MiB are kept, whatever the bytes are.  After a failure the decompressor can only be
+ * freed. */
 TXL_API txl_status txl_decompressor_feed(txl_decompressor *decompressor, const void *bytes,
                                          size_t n, txl_error *error);
 

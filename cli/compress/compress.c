@@ -146,6 +146,7 @@ static bool run_decompressor(struct run *run, struct transfer *transfer) {
                                    .context = transfer};
     txl_error error;
     transfer->known = &run->known;
+    transfer->salvage = how.salvage;
     if (txl_decompressor_new(&how, &transfer->decompressor, &error))
         return terminal_error("%s", error.message);
     bool good = transfer_run(transfer);
@@ -171,9 +172,9 @@ static void print_result(const struct run *run, const struct transfer *t) {
         print_list(t);
     if (o->list || o->common.quiet)
         return;
-    if (t->lost)
-        terminal_line("%s: %s of %s bytes", t->input.name, grouped(t->written).text,
-                      grouped(t->text).text);
+    if (t->lost > 0 || t->lost_more)
+        terminal_line("%s: %s of %s%s bytes", t->input.name, grouped(t->written).text,
+                      t->lost_more ? "at least " : "", grouped(t->text).text);
     else if (o->test)
         terminal_line("%s: OK (%s bytes)", t->input.name, grouped(t->text).text);
     else if (run->decompresses)
@@ -187,9 +188,10 @@ static void print_result(const struct run *run, const struct transfer *t) {
 static bool remove_input(const char *path, const struct transfer *transfer) {
     if (is_standard_input(path))
         return true;
-    if (transfer->lost || !transfer->file.is_whole) {
+    if (transfer->damaged || !transfer->file.is_whole) {
         terminal_note("%s: is kept, as %s", path,
-                      transfer->lost ? "a part of it is lost" : "the output is no regular file");
+                      transfer->damaged ? "a part of it is not in the output"
+                                        : "the output is no regular file");
         return true;
     }
     if (unlink(path) == 0)
@@ -218,7 +220,7 @@ static bool run_file(struct run *run, const char *path) {
     if (good && run->options->remove)
         good = remove_input(path, &transfer);
     free(made);
-    return good && !transfer.lost;
+    return good && !transfer.damaged;
 }
 
 /* ---- The commands ------------------------------------------------------------------------- */

@@ -57,6 +57,11 @@ static txl_status transfer_finish(struct transfer *t, txl_error *error) {
                          : txl_decompressor_finish(t->decompressor, error);
 }
 
+/* The sum; a file may claim that more is lost than can be counted. */
+static uint64_t add(uint64_t a, uint64_t b) {
+    return b <= UINT64_MAX - a ? a + b : UINT64_MAX;
+}
+
 bool transfer_run(struct transfer *transfer) {
     static const size_t size = 1 << 16;
     char bytes[1 << 16];
@@ -71,8 +76,15 @@ bool transfer_run(struct transfer *transfer) {
     bool damaged = status == TXL_FORMAT && strncmp(error.message, "damaged", 7) == 0;
     if (status && status != TXL_STOPPED)
         terminal_error("%s: %s%s", transfer->input.name, error.message,
-                       damaged ? "; --salvage writes what is intact" : "");
-    return !status && n == 0 && !signals_stopped();
+                       damaged && !transfer->salvage ? "; --salvage writes what is intact" : "");
+    if (status || n != 0 || signals_stopped())
+        return false;
+    if (!transfer->damaged)
+        return true;
+    transfer->text = add(transfer->written, transfer->lost);
+    return transfer->written > 0 || (transfer->lost == 0 && !transfer->lost_more) ||
+           terminal_error("%s: nothing of the text is intact, so nothing is written",
+                          transfer->input.name);
 }
 
 /* So that a compressed file says when its text was written, and who may read it. */
@@ -138,11 +150,16 @@ void transfer_frame(void *context, const txl_frame *frame) {
 
 void transfer_lost(void *context, uint64_t begin, uint64_t end, const char *why) {
     struct transfer *transfer = context;
-    transfer->lost = true;
-    if (end == UINT64_MAX)
+    transfer->damaged = true;
+    if (end == UINT64_MAX) {
+        transfer->lost_more = true;
         terminal_error("%s: lost from byte %s of the text: %s", transfer->input.name,
                        grouped(begin).text, why);
-    else
+    } else if (end > begin) {
+        transfer->lost = add(transfer->lost, end - begin);
         terminal_error("%s: lost bytes %s to %s of the text: %s", transfer->input.name,
                        grouped(begin).text, grouped(end - 1).text, why);
+    } else {
+        terminal_error("%s: %s", transfer->input.name, why);
+    }
 }

@@ -25,7 +25,7 @@ struct transfer {
     struct input input;
     const char *output; /* NULL: none, only checks; "-": standard output */
     struct outfile file;
-    uint64_t text, stored; /* bytes so far */
+    uint64_t text, stored; /* bytes so far; of the text also those that are lost, at the end */
     uint64_t written;      /* of the text that is decompressed */
     struct progress progress;
     char unit[40];
@@ -33,7 +33,10 @@ struct transfer {
     uint64_t frames, streams;
     txl_frame last;
     char name[64]; /* of its model */
-    bool lost;     /* --salvage has left something out */
+    bool salvage;
+    bool damaged;   /* --salvage has left something out: */
+    uint64_t lost;  /* so many bytes of the text, */
+    bool lost_more; /* and an unknown number */
 };
 
 /* Opens both ends.  False with the error printed. */

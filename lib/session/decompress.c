@@ -21,7 +21,9 @@ struct txl_decompressor {
     bool searches;         /* after damage, for the next frame */
     bool holes;            /* text is missing, so that the totals will not fit */
     bool inside;           /* frames have come, and their trailer has not */
-    bool passed;           /* damaged bytes were, before the first frame of a text */
+    uint64_t passed;       /* bytes since the last part that belong to none */
+    uint64_t parts;        /* whose headers, or trailers, were intact */
+    txl_error first;       /* what the file has in the place of its first part */
     uint64_t text, stored; /* of everything so far, for `progress` */
     uint64_t reported;     /* bytes of the frame's text that `progress` knows of */
     const struct frame *frame;
@@ -69,15 +71,26 @@ static void report_loss(txl_decompressor *d, uint64_t begin, uint64_t end, const
         d->how.lost(d->how.context, begin, end, why);
 }
 
+/* Tells of bytes that belong to no part.  No text is known to be lost with them. */
+static void report_passed(txl_decompressor *d, uint64_t n, const char *stand, const char *where) {
+    char why[80];
+    snprintf(why, sizeof why, "%" PRIu64 " byte%s %s%s %s", n, n == 1 ? "" : "s", stand,
+             n == 1 ? "s" : "", where);
+    if (n > 0)
+        report_loss(d, d->done.size, d->done.size, why);
+    d->passed = 0;
+}
+
 /* With salvage, goes on at the next frame. */
-static txl_status report_damage(txl_decompressor *d, txl_status status, const txl_error *why,
-                                txl_error *error) {
+static txl_status report_damage(txl_decompressor *d, const txl_error *why, txl_error *error) {
     if (!d->how.salvage)
-        return txl_fail(error, status, "%s", why->message);
+        return txl_fail(error, why->status, "%s", why->message);
+    if (d->parts == 0 && !d->first.status)
+        d->first = *why;
     d->searches = d->holes = true;
-    d->passed = d->passed || !d->inside;
     buffer_drop(&d->in, 1); /* so that the same is not found again */
     d->stored++;
+    d->passed++;
     return TXL_OK;
 }
 
@@ -214,12 +227,10 @@ static void tell_frame(const txl_decompressor *d, const struct frame *frame, siz
 /* A frame whose offset is not where the text stands: frames are missing before it. */
 static txl_status check_offset(txl_decompressor *d, const struct frame *frame, txl_error *error) {
     if (frame->offset == d->done.size) {
-        if (d->passed) /* nothing tells what they were */
-            report_loss(d, 0, UINT64_MAX, "what stands before this text is damaged");
-        d->passed = false;
+        report_passed(d, d->passed, "stand", d->inside ? "between two frames" : "before the text");
         return TXL_OK;
     }
-    d->passed = false;
+    d->passed = 0;
     if (!d->how.salvage)
         return txl_fail(error, TXL_FORMAT,
                         "damaged: a frame of the text at byte %" PRIu64
@@ -267,6 +278,7 @@ static txl_status take_frame(txl_decompressor *d, const struct frame *frame, siz
     if (status)
         return status;
     d->inside = true;
+    d->parts++;
     d->frame = frame;
     d->reported = 0;
     tell_frame(d, frame, header);
@@ -293,18 +305,22 @@ static txl_status take_trailer(txl_decompressor *d, txl_error *error) {
     txl_error why;
     txl_status status = trailer_read((unsigned char *)d->in.data, &trailer, &why);
     if (status)
-        return report_damage(d, status, &why, error);
+        return report_damage(d, &why, error);
     const bool sizes = trailer.size == d->done.size && trailer.frames == d->done.frames &&
                        trailer.stored == d->done.stored;
     const bool same = d->how.list || trailer.checksum == XXH3_64bits_digest(d->sum);
     if (d->how.salvage && trailer.size > d->done.size)
         report_loss(d, d->done.size, trailer.size, "its frames are missing");
+    else if (d->passed > 0)
+        report_passed(d, d->passed, "stand", "before the trailer");
     else if (!d->holes && !(sizes && same))
         status = txl_fail(error, TXL_FORMAT, "damaged: the text is not what its trailer says");
     buffer_drop(&d->in, TRAILER_SIZE);
     d->stored += TRAILER_SIZE;
+    d->parts++;
     d->done = (struct trailer){0};
-    d->inside = d->holes = d->passed = false;
+    d->inside = d->holes = false;
+    d->passed = 0;
     XXH3_64bits_reset(d->sum);
     if (!status && !tell_progress(d, 0))
         status = txl_fail(error, TXL_STOPPED, "stopped by the caller");
@@ -312,6 +328,9 @@ static txl_status take_trailer(txl_decompressor *d, txl_error *error) {
 }
 
 /* ---- The file ----------------------------------------------------------------------------- */
+
+#define NOT_COMPRESSED "not a compressed text (txl compress makes one)"
+#define ENDS_INSIDE "damaged: it ends inside of the text, after byte "
 
 /* After damage: drops what comes before the next frame or trailer.  False: more is needed. */
 static bool find_next_magic(txl_decompressor *d) {
@@ -324,6 +343,7 @@ static bool find_next_magic(txl_decompressor *d) {
     }
     buffer_drop(&d->in, skip);
     d->stored += skip;
+    d->passed += skip;
     return !d->searches;
 }
 
@@ -342,14 +362,15 @@ static txl_status take_part(txl_decompressor *d, bool *more, txl_error *error) {
         size_t header;
         status = frame_read((unsigned char *)d->in.data, d->in.length, &frame, &header, &why);
         if (status)
-            return report_damage(d, status, &why, error);
+            return report_damage(d, &why, error);
         *more = header == 0 || d->in.length < header + frame_streams_size(&frame);
         status = *more ? TXL_OK : take_frame(d, &frame, header, error);
     } else {
-        txl_fail(&why, TXL_FORMAT,
-                 d->inside || d->stored > 0 ? "damaged: neither a frame nor a trailer follows"
-                                            : "not a compressed text (txl compress makes one)");
-        return report_damage(d, TXL_FORMAT, &why, error);
+        txl_fail(&why, TXL_FORMAT, "%s",
+                 d->inside      ? "damaged: neither a frame nor a trailer follows"
+                 : d->parts > 0 ? "damaged: bytes follow the end of the text"
+                                : NOT_COMPRESSED);
+        return report_damage(d, &why, error);
     }
     return status;
 }
@@ -375,12 +396,12 @@ txl_status txl_decompressor_feed(txl_decompressor *d, const void *bytes, size_t 
 /* Salvages a part that the file's end has cut: of a frame, what is missing counts as damaged.  But
  * bytes may be missing before the end, or a size be wrong, and other parts follow. */
 static txl_status take_cut_part(txl_decompressor *d, txl_error *error) {
-    static const txl_error cut = {.message = "cut"};
+    static const txl_error cut = {TXL_FORMAT, ENDS_INSIDE "0"};
     struct frame frame;
     size_t header = 0;
     if (!begins_with(d->in.data, d->in.length, FRAME_MAGIC) ||
         frame_read((unsigned char *)d->in.data, d->in.length, &frame, &header, NULL) || header == 0)
-        return report_damage(d, TXL_FORMAT, &cut, error);
+        return report_damage(d, &cut, error);
     const size_t missing = header + frame_streams_size(&frame) - d->in.length;
     if (!buffer_reserve(&d->in, missing))
         return txl_fail_memory(error, "a frame", d->in.length + missing);
@@ -401,26 +422,38 @@ static txl_status take_rest(txl_decompressor *d, txl_error *error) {
     return status;
 }
 
+/* What the end of the file leaves to tell. */
+static txl_status check_end(txl_decompressor *d, txl_error *error) {
+    if (d->stored == 0 && d->in.length == 0)
+        return txl_fail(error, TXL_FORMAT, "empty; a compressed text has a trailer at least");
+    if (d->parts == 0 && d->first.status)
+        return txl_fail(error, d->first.status, "%s", d->first.message);
+    /* Both magics begin alike. */
+    if (d->parts == 0 && d->in.length < MAGIC_SIZE &&
+        memcmp(d->in.data, FRAME_MAGIC, d->in.length) != 0)
+        return txl_fail(error, TXL_FORMAT, NOT_COMPRESSED);
+    if (d->parts == 0 || (d->inside && !d->how.salvage))
+        return txl_fail(error, TXL_FORMAT, ENDS_INSIDE "%" PRIu64, d->done.size);
+    if (d->inside)
+        report_loss(d, d->done.size, UINT64_MAX, "the end of the text is missing");
+    else if (d->how.salvage)
+        report_passed(d, d->passed + d->in.length, "follow", "the end of the text");
+    else if (d->in.length > 0)
+        return txl_fail(error, TXL_FORMAT, "damaged: bytes follow the end of the text");
+    return TXL_OK;
+}
+
 txl_status txl_decompressor_finish(txl_decompressor *d, txl_error *error) {
     txl_status status = take_rest(d, error);
+    if (!status)
+        status = check_end(d, error);
     if (status)
         return status;
-    const bool cut = d->in.length > 0 || d->inside || d->stored == 0;
-    const char *why = d->inside ? "the end of the text is missing" : "no frame of it is intact";
-    const uint64_t at = d->done.size;
-    const bool empty = d->stored == 0 && d->in.length == 0;
     buffer_free(&d->in);
     d->done = (struct trailer){0};
-    d->inside = d->searches = d->holes = d->passed = false;
-    d->text = d->stored = 0;
+    d->inside = d->searches = d->holes = false;
+    d->passed = d->parts = d->text = d->stored = 0;
+    d->first = (txl_error){0};
     XXH3_64bits_reset(d->sum);
-    if (!cut)
-        return TXL_OK;
-    if (empty)
-        return txl_fail(error, TXL_FORMAT, "empty; a compressed text has a trailer at least");
-    if (!d->how.salvage)
-        return txl_fail(error, TXL_FORMAT,
-                        "damaged: it ends inside of the text, after byte %" PRIu64, at);
-    report_loss(d, at, UINT64_MAX, why);
     return TXL_OK;
 }
