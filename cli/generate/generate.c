@@ -27,6 +27,7 @@ static bool open_prompt(struct generate *g) {
                               .history = g->sample.history,
                               .reading = &g->reading,
                               .context = options->context,
+                              .context_text = options->context_text,
                               .common = &options->common,
                               .turns = options->interactive,
                               .memory = g->memory,
@@ -329,7 +330,9 @@ static int check_options(const struct command *command, const struct generate_op
         return options_wrong(command,
                              "--interactive reads standard input: name a file to --prompt");
     }
-    if (options->context && options->load_memory)
+    if (options->context && options->context_text)
+        return options_wrong(command, "--context and --context-text exclude each other");
+    if ((options->context || options->context_text) && options->load_memory)
         return options_wrong(command, "--context and --load-memory exclude each other");
     if (options->save_memory && options->samples > 1)
         return options_wrong(command, "--save-memory keeps one text: leave out --samples");
@@ -393,6 +396,8 @@ static const struct option_row options[] = {
     TEXT_ROW(.standard = "raw", .offset = PLACE(text)),
     {"context", OPTION_STRING, PLACE(context),
      "read FILE, whole lines, before the prompt, and do not print it", .file = FILE_READ},
+    {"context-text", OPTION_STRING, PLACE(context_text), "the same with STRING, lines of their own",
+     .argument = "STRING"},
     {"refresh", OPTION_INTEGER, PLACE(refresh),
      "XLNet: read the last tgt-len tokens again before every R new ones, so that old "
      "tokens see new ones; 0: never, which is faster and gives worse text",

@@ -30,7 +30,8 @@ extern const char *const reading_orders[]; /* block, left */
 struct generate_options {
     struct common_options common;
     struct session_options session;
-    const char *prompt, *prompt_text, *prompts, *context, *save_memory, *load_memory, *turn;
+    const char *prompt, *prompt_text, *prompts, *context, *context_text, *save_memory, *load_memory,
+        *turn;
     int text, eos, order, end;
     int64_t refresh, n, seed, samples, logprobs;
     struct sampling_options sampling;

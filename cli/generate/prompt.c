@@ -215,11 +215,16 @@ static txl_status feed_context(struct prompt *prompt) {
                                    .context = prompt};
     struct token_reader reader;
     struct input input;
-    if (!prompt->context || prompt->memory)
+    if ((!prompt->context && !prompt->context_text) || prompt->memory)
         return TXL_OK;
-    if (!tokens_open_text(&input, prompt->context, prompt->model->handle, prompt->ids,
-                          prompt->common))
+    if (prompt->context_text) {
+        input_open_string(&input, "--context-text", prompt->context_text);
+        if (prompt->common->unwrap)
+            tokens_unwrap(&input, txl_model_kind(prompt->model->handle), true);
+    } else if (!tokens_open_text(&input, prompt->context, prompt->model->handle, prompt->ids,
+                                 prompt->common)) {
         return TXL_IO;
+    }
     txl_status status = TXL_MEMORY;
     if (token_reader_open(&reader, prompt->model->handle, &input, &encoding, prompt->ids)) {
         status = token_reader_run(&reader, NULL, NULL);

@@ -21,7 +21,8 @@ struct prompt {
     struct buffer *transcript; /* NULL, or receives what is shown */
 
     const struct reading *reading;
-    const char *context; /* FILE whose tokens precede the prompt's; NULL: none */
+    const char *context, *context_text; /* a FILE, or a text, whose tokens precede the prompt's;
+                                           both NULL: none */
     txl_session **session;
     txl_learner *learner; /* NULL, or learns from the prompt's full segments; the session is then
                            * made anew behind these */

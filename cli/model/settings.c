@@ -53,6 +53,7 @@ enum setting {
     MEMORY_START,
     CLUSTER_ORDER,
     UNWRAP,
+    CONTEXT_START,
     DYNAMIC,
     DYNAMIC_LR,
     DYNAMIC_DECAY,
@@ -97,6 +98,7 @@ static const struct row {
     [MEMORY_START] = {"memory_start", NETWORK, "-", .of_model = true},
     [CLUSTER_ORDER] = {"cluster_order", NETWORK, .of_model = true},
     [UNWRAP] = {"unwrap", NETWORK, .sometimes = true},
+    [CONTEXT_START] = {"context_start", NETWORK, .sometimes = true},
     [DYNAMIC] = {"dynamic", NETWORK, .sometimes = true},
     [DYNAMIC_LR] = {"dynamic_lr", NETWORK, .sometimes = true},
     [DYNAMIC_DECAY] = {"dynamic_decay", NETWORK, .sometimes = true},
@@ -177,6 +179,18 @@ static struct value activation(const txl_model *model) {
     return value;
 }
 
+/* The symbol that every text comes after. */
+static struct value context_start(const txl_model *model) {
+    struct value value = {.kind = WORD};
+    size_t length = 0;
+    int32_t id = txl_model_first_context(model);
+    const char *symbol = txl_model_symbol(model, id, &length);
+    if (length == 0)
+        return number(id);
+    snprintf(value.copy, sizeof value.copy, "%.*s", (int)length, symbol);
+    return value;
+}
+
 /* Whatever is not set here is ABSENT. */
 static void set_dynamic(struct value *v, const struct dynamic_settings *d) {
     v[DYNAMIC] = word(d->method);
@@ -214,6 +228,8 @@ static void find_values(struct value v[N_SETTING], const struct model *model,
     v[CLUSTER_ORDER] = word(txl_model_cluster_order(handle));
     if (run->unwrap)
         v[UNWRAP] = answer(true);
+    if (run->context_start)
+        v[CONTEXT_START] = context_start(handle);
     v[ARITHMETIC] = word(arithmetics[settings->arithmetic]);
     v[TYPE] = word(txl_model_type(handle));
     v[MEMORY_TYPE] = word(memory_types[settings->memory_type]);

@@ -24,7 +24,8 @@ const char *const answers[] = {"yes", "no", NULL};
 
 enum { MAX_OPTIONS = 64, HELP_WIDTH = 80, HELP_COLUMN = 28 };
 
-/* getopt_long's value for row i is this plus i, beyond every letter. */
+/* getopt_long's value for row i is this plus i, beyond every letter; for its old name MAX_OPTIONS
+ * more. */
 enum { ROW_VALUE = 256 };
 
 int options_wrong(const struct command *command, const char *format, ...) {
@@ -387,16 +388,22 @@ static void describe_options(const struct option_row *rows, struct option *longs
     for (; rows[n].name; n++) {
         assert(n < MAX_OPTIONS);
         bool argument = rows[n].kind != OPTION_FLAG;
-        longs[n] = (struct option){.name = rows[n].name,
-                                   .has_arg = argument ? required_argument : no_argument,
-                                   .val = ROW_VALUE + (int)n};
+        *longs = (struct option){.name = rows[n].name,
+                                 .has_arg = argument ? required_argument : no_argument,
+                                 .val = ROW_VALUE + (int)n};
+        if (rows[n].old) {
+            longs[1] = *longs;
+            (++longs)->name = rows[n].old;
+            longs->val += MAX_OPTIONS;
+        }
+        longs++;
         if (rows[n].letter != 0) {
             letters[l++] = rows[n].letter;
             if (argument)
                 letters[l++] = ':';
         }
     }
-    longs[n] = (struct option){0};
+    *longs = (struct option){0};
     letters[l] = '\0';
 }
 
@@ -415,7 +422,8 @@ static void limit_threads(struct common_options *common) {
 
 int options_parse(const struct command *command, int argc, char **argv, void *values,
                   struct operands *operands) {
-    struct option longs[MAX_OPTIONS + 1];
+    struct option longs[2 * MAX_OPTIONS + 1];
+    const struct option_row *old = NULL; /* named as in an earlier release */
     char letters[2 * MAX_OPTIONS + 2];
     describe_options(command->options, longs, letters);
 
@@ -426,8 +434,9 @@ int options_parse(const struct command *command, int argc, char **argv, void *va
         if (result == '?' || result == ':')
             return wrong_option(command, result, argv);
         const struct option_row *row = result >= ROW_VALUE
-                                           ? &command->options[result - ROW_VALUE]
+                                           ? &command->options[(result - ROW_VALUE) % MAX_OPTIONS]
                                            : row_of_letter(command->options, result);
+        old = result >= ROW_VALUE + MAX_OPTIONS ? row : old;
         int status = set_value(command, row, optarg, values);
         if (status != OPTIONS_RUN)
             return status;
@@ -440,6 +449,9 @@ int options_parse(const struct command *command, int argc, char **argv, void *va
     terminal_set_quiet(common->quiet);
     terminal_set_summary(common->summary);
     limit_threads(values);
+    if (old)
+        terminal_note("--%s is called --%s now; the next release does not know the old name",
+                      old->old, old->name);
     *operands = (struct operands){.items = argv + optind, .n = argc - optind};
     int status = OPTIONS_RUN;
     if (common->files_from && !files_from_read(common->files_from, operands))

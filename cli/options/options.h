@@ -61,6 +61,7 @@ struct option_row {
     double least, most;              /* bounds of a number, both allowed */
     enum file_use file; /* how the file that the argument names is used; FILE_NONE: it names none */
     const char *over;   /* the option whose file this output may replace; NULL: none */
+    const char *old;    /* the name of an earlier release, which still means it; NULL: none */
 };
 
 /* A row in a macro, where clang-format would give each member of a brace a line of its own. */

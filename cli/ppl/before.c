@@ -55,12 +55,12 @@ bool before_read(struct buffer *before, const char *path, const char *string,
     if (path && !tokens_open_input(&input, path, model->handle, ids, common->binary))
         return false;
     if (!path)
-        input_open_string(&input, "--before-text", string);
+        input_open_string(&input, "--context-text", string);
     if (common->unwrap)
         tokens_unwrap(&input, txl_model_kind(model->handle), true);
     bool good = input_read_all(&input, before, BEFORE_MOST);
     if (good && before->length > BEFORE_MOST)
-        good = terminal_error("--before: %s is longer than 16 MiB; the end of it is enough",
+        good = terminal_error("--context: %s is longer than 16 MiB; the end of it is enough",
                               input.name);
     if (good && input.wrap > 0)
         good = join_lines(before, input.wrap);

@@ -1,14 +1,14 @@
-/* What is read before a text and not scored: --before, and the context of an item. */
+/* What is read before a text and not scored: --context, and the context of an item. */
 #ifndef CLI_BEFORE_H
 #define CLI_BEFORE_H
 
 #include "cli/model/model.h"
 #include "lib/base/buffer.h"
 
-/* The longest text of --before. */
+/* The longest text of --context. */
 #define BEFORE_MOST (16 << 20)
 
-/* Reads the text of --before: the file at `path`, or `string`; with --unwrap its lines are joined.
+/* Reads the text of --context: the file at `path`, or `string`; with --unwrap its lines are joined.
  * False with the error printed. */
 bool before_read(struct buffer *before, const char *path, const char *string,
                  const struct model *model, bool ids, const struct common_options *common);

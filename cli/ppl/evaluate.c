@@ -175,8 +175,7 @@ static txl_status start_alone(struct evaluation *e, uint64_t base, txl_error *er
     e->waiting.length = 0;
     e->texts++;
     e->scorer.score = (struct score){0};
-    bool first = !e->has_before || e->before.length == 0;
-    return !first || add_context(e, txl_model_first_context(e->model))
+    return add_context(e, txl_model_first_context(e->model))
                ? TXL_OK
                : txl_fail(error, TXL_MEMORY, "out of memory");
 }
@@ -185,8 +184,6 @@ static txl_status score_alone(struct evaluation *e, int32_t id, const struct pla
                               txl_error *error) {
     txl_status status = TXL_OK;
     if (!e->is_scored) {
-        if (e->context.n == 0 && !add_context(e, txl_model_first_context(e->model)))
-            return txl_fail(error, TXL_MEMORY, "out of memory");
         status = scorer_start_after(&e->scorer, &e->context, error);
         e->is_scored = true;
     }
@@ -209,7 +206,7 @@ static bool is_before(const struct evaluation *e, const txl_symbol *symbol) {
 
 /* If the text begins with the first context, that is not read twice. */
 static txl_status take_context(struct evaluation *e, const txl_symbol *symbol, txl_error *error) {
-    bool twice = e->at_start && e->context.n > 0 && is_opening(e, symbol);
+    bool twice = e->at_start && is_opening(e, symbol);
     e->at_start = false;
     return twice || add_context(e, symbol->id) ? TXL_OK
                                                : txl_fail(error, TXL_MEMORY, "out of memory");

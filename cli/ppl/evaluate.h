@@ -42,11 +42,10 @@ struct evaluation {
     uint64_t end;        /* of the last token's bytes */
     uint64_t characters; /* of the text before that */
 
-    /* Texts that are scored alone (--before, --items): all of their tokens, after what is before.
-     */
+    /* Texts that are scored alone (--context, --items): all of their tokens, after the model's
+     * first context and what is before. */
     bool alone;
     struct buffer before;   /* of every text */
-    bool has_before;        /* else the model's first context is before the rest */
     struct id_list context; /* of the current text */
     bool at_start;          /* it has no token yet */
     bool is_scored;         /* its tokens follow their context in the scorer */

@@ -30,7 +30,7 @@ void items_close(struct items *items) {
     items->path = NULL;
 }
 
-/* What is before a text: --before, then the record's context. */
+/* What is before a text: --context, then the record's context. */
 static bool set_before(struct items *items, const struct evaluation *e) {
     struct own_value context = items_table_value(&items->table, ROLE_CONTEXT);
     struct buffer open = {0};

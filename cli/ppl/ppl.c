@@ -44,7 +44,7 @@ struct ppl {
 };
 
 static bool has_before(const struct ppl_options *options) {
-    return options->before || options->before_text;
+    return options->context || options->context_text;
 }
 
 /* Whether a page shows beside the learning model how the same one does without. */
@@ -178,7 +178,6 @@ static void describe_run(struct ppl *ppl) {
                                           .report = options->report ? &ppl->report : NULL,
                                           .progress = &ppl->progress,
                                           .alone = options->items || has_before(options),
-                                          .has_before = has_before(options),
                                           .passes = options->sweep_memory ? ppl->sweep.n : 1};
 }
 
@@ -255,6 +254,7 @@ static bool state_settings(struct ppl *ppl) {
                                .mode = ppl->setup.mode,
                                .text = ppl->setup.text,
                                .unwrap = ppl->options->common.unwrap,
+                               .context_start = ppl->evaluation.alone || ppl->options->per_line,
                                .refresh = (uint64_t)ppl->options->refresh};
     if (ppl->options->compare &&
         !evaluated_set(&ppl->setup.other, &ppl->other, &ppl->other_settings, &run))
@@ -573,7 +573,7 @@ static int open_and_score(struct ppl *ppl, const struct operands *files) {
     }
     describe_run(ppl);
     if (has_before(options) &&
-        !before_read(&ppl->evaluation.before, options->before, options->before_text, &ppl->model,
+        !before_read(&ppl->evaluation.before, options->context, options->context_text, &ppl->model,
                      options->ids, &options->common))
         return signals_stopped() ? signals_status() : STATUS_FAILURE;
     if (options->heat)

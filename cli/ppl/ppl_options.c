@@ -21,7 +21,7 @@ int ppl_options_check(const struct command *command, const struct ppl_options *o
     const struct session_options *session = &o->session;
     bool sliding = o->sliding_window > 0, rows = o->per_token || o->per_word || o->per_line;
     int shown = ppl_tables_shown(o);
-    bool items = o->items != NULL, before = o->before || o->before_text;
+    bool items = o->items != NULL, context = o->context || o->context_text;
     bool from_input = (o->items && strcmp(o->items, "-") == 0) ||
                       (o->common.files_from && strcmp(o->common.files_from, "-") == 0);
     for (int i = 0; i < files->n; i++)
@@ -54,12 +54,12 @@ int ppl_options_check(const struct command *command, const struct ppl_options *o
          "--sweep-memory, --heat, --report, --merge or --max-tokens"},
         {!items && (o->per_region || o->prefer || o->prefer_region >= 0),
          "--per-region, --prefer and --prefer-region need --items"},
-        {o->before && o->before_text, "--before and --before-text exclude each other"},
-        {before && (o->batch > 1 || shard || sliding || o->heat || o->report || o->merge),
-         "--before cannot be combined with --batch, --shard, --sliding-window, --heat, --report or "
-         "--merge"},
-        {o->before && strcmp(o->before, "-") == 0 && from_input,
-         "--before and the text cannot both be standard input"},
+        {o->context && o->context_text, "--context and --context-text exclude each other"},
+        {context && (o->batch > 1 || shard || sliding || o->heat || o->report || o->merge),
+         "--context cannot be combined with --batch, --shard, --sliding-window, --heat, --report "
+         "or --merge"},
+        {o->context && strcmp(o->context, "-") == 0 && from_input,
+         "--context and the text cannot both be standard input"},
         {shown + o->per_line > 1,
          "only one of the tables of tokens, words, regions and lines can go to standard output"},
         {shown > 0 && (o->json || o->heat),
@@ -88,7 +88,7 @@ int ppl_options_check(const struct command *command, const struct ppl_options *o
         {o->merge, "--merge"},
         {o->per_line, "--per-line"},
         {items, "--items"},
-        {before, "--before"},
+        {context, "--context"},
         {sliding, "--sliding-window"},
         {sweep, "--sweep-memory"},
         {o->refresh > 0, "--refresh"},
@@ -132,19 +132,21 @@ const struct option_row ppl_option_rows[] = {
      "cut the tokens into N equal streams and drop the remainder, as published evaluations do",
      .standard = "1", .least = 1, .most = INT32_MAX},
     {"per-line", OPTION_FLAG, PLACE(per_line),
-     "score each line alone, after <eos>, and print a table of lines instead of the result"},
+     "score each line alone, after <eos> or what stands for it, and print a table of lines instead "
+     "of the result"},
     {"items", OPTION_STRING, PLACE(items),
-     "score each text of a table alone, after <eos> and its context: .csv, .tsv or .jsonl "
+     "score each text of a table alone, after <eos>, --context and its own context: .csv, .tsv or "
+     ".jsonl "
      "with the columns item, condition, text and perhaps context, or lines of BLiMP; see "
      "Items below",
      .file = FILE_READ},
-    {"before", OPTION_STRING, PLACE(before),
-     "read FILE before each text, with --per-line before each line, and do not score it; "
-     "the text continues it, after a blank if neither side has one",
-     .file = FILE_READ},
-    {"before-text", OPTION_STRING, PLACE(before_text),
-     "the same with STRING; after an empty one the first token is scored too, after <eos>",
-     .argument = "STRING"},
+    {"context", OPTION_STRING, PLACE(context),
+     "read <eos> and FILE before each text, with --per-line before each line, and do not score "
+     "them; the text continues FILE, after a blank if neither side has one",
+     .file = FILE_READ, .old = "before"},
+    {"context-text", OPTION_STRING, PLACE(context_text),
+     "the same with STRING; it may be empty, so that the text's first token is scored too",
+     .argument = "STRING", .old = "before-text"},
     {"no-eos", OPTION_FLAG, PLACE(no_eos),
      "leave the tokens of line ends out of sums and tables; the model reads them all the "
      "same"},
@@ -237,12 +239,14 @@ const struct note ppl_notes[] = {
         " txl ppl: files tokens predicted unknown nats_per_token perplexity\n"
         "     bits_per_token bits_per_character seconds tokens_per_second mode\n"
         "     text tgt_len mem_len clamp_len same_length same_length_reach\n"
-        "     layer_norm_eps memory_start cluster_order [unwrap] type memory_type\n"
-        "     threads streams kernels blas model",
+        "     layer_norm_eps memory_start cluster_order [unwrap] [context_start]\n"
+        "     type memory_type threads streams kernels blas model",
         "It states every setting that decides the result; - stands for a number without "
         "meaning. mode is segments, lines, items, sliding, refreshed or dynamic; text is "
         "raw, tokens or ids. The model's name runs to the end of the line.\n\n"
-        "With --unwrap unwrap=yes appears, with --compute int8 compute=int8 before threads, "
+        "context_start is the symbol that each text comes after, with --items, --per-line and "
+        "--context: <eos>, <S>, the byte 32 or _. With --unwrap unwrap=yes appears, with --compute "
+        "int8 compute=int8 before threads, "
         "with --arithmetic exact arithmetic=exact before type. For an XLNet same_length and "
         "cluster_order are left out, and family, activation and perhaps refresh come before "
         "type."),
@@ -321,8 +325,10 @@ const struct note ppl_notes[] = {
      "         read_csv(FILE, keep_default_na=False)"},
     {"Items",
      "--items reads a table with a header, or an object a line, and scores each text "
-     "alone. It needs the columns item, condition and text. A context is read before its "
-     "text and not scored; all other columns are passed on. A line with sentence_good and "
+     "alone. It needs the columns item, condition and text. The model's first context (<eos>; "
+     "lm1b: <S>, bytes: 32, text8: _), what --context names and the text's own context are "
+     "read before it in this order and not scored; all other columns are passed on. A line with "
+     "sentence_good and "
      "sentence_bad, as BLiMP has them, is two texts with the conditions good and bad; its "
      "item is UID-pairID, else the number of the line. The name of the file, .csv, .tsv "
      "or .jsonl, says how to read it, or else its first line. Fields are quoted as RFC "

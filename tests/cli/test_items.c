@@ -161,8 +161,8 @@ TEST(items_are_scored_as_the_library_scores) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         check(names[i], "", "", "");
         check(names[i], "", "Ye may eat", "");
-        check(names[i], "Ye may", "", "--before-text 'Ye may'");
-        check(names[i], "Ye may", "eat", "--before-text 'Ye may'");
+        check(names[i], "Ye may", "", "--context-text 'Ye may'");
+        check(names[i], "Ye may", "eat", "--context-text 'Ye may'");
     }
 }
 
