@@ -97,9 +97,7 @@ static void check(const char *name, const char *before, const char *context, con
     snprintf(path, sizeof path, "%s", scratch_path("model.txl"));
     case_convert(name, NULL, -1, path);
     case_open(&c, name, NULL, -1);
-    bool first = *before == '\0';
-    if (first)
-        ids.id[ids.n++] = txl_model_first_context(c.model);
+    ids.id[ids.n++] = txl_model_first_context(c.model);
     snprintf(joined, sizeof joined, "%s%s%s", before, *before && *context ? " " : "", context);
     encode(c.model, joined, true, &ids);
     size_t known = ids.n;
@@ -109,14 +107,14 @@ static void check(const char *name, const char *before, const char *context, con
     size_t begin = strlen(joined) - strlen("of all clean fowls");
     encode(c.model, joined, false, &whole);
     /* Characters have the blank between as a symbol of its own, which is before the text. */
-    known = first;
-    while (whole.offset[known - first] < begin)
+    known = 1;
+    while (whole.offset[known - 1] < begin)
         known++;
     for (size_t i = 0; i < whole.n; i++) {
-        ids.id[first + i] = whole.id[i];
-        ids.offset[first + i] = whole.offset[i];
+        ids.id[1 + i] = whole.id[i];
+        ids.offset[1 + i] = whole.offset[i];
     }
-    ids.n = whole.n + first;
+    ids.n = whole.n + 1;
     score(&c, &ids, known, nats, entropy);
     for (size_t i = known; i < ids.n; i++) {
         /* The blank before a region's first byte is that region's. */
