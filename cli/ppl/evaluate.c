@@ -4,6 +4,7 @@
 #include "cli/system/signals.h"
 #include "cli/system/utf8.h"
 #include "lib/base/error.h"
+#include "lib/base/white_space.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -139,6 +140,53 @@ static txl_status end_line(struct evaluation *e, uint64_t end, txl_error *error)
     return status;
 }
 
+/* ---- Words -------------------------------------------------------------------------------- */
+
+static void start_words(struct evaluation *e) {
+    e->words.at.length = e->words.taken = e->words.n_held = 0;
+    e->words.seen = 0;
+    e->words.in_word = false;
+}
+
+/* Notes where the words of the source begin. */
+static bool see_words(struct word_starts *w, const char *text, size_t length) {
+    for (size_t i = 0; i < length; i++) {
+        w->held[w->n_held++] = text[i];
+        for (size_t n; w->n_held > 0; w->n_held -= n) {
+            enum utf8_what what;
+            n = utf8_first(w->held, w->n_held, &what);
+            if (what == UTF8_CUT)
+                break;
+            bool space = space_length(w->held, n) > 0;
+            if (!space && !w->in_word && !buffer_append(&w->at, &w->seen, sizeof w->seen))
+                return false;
+            w->in_word = !space;
+            w->seen += n;
+            memmove(w->held, w->held + n, w->n_held - n);
+        }
+    }
+    return true;
+}
+
+/* How many words begin before `end` that no token before had.  A symbol of characters that reaches
+ * an incomplete one stands for what will not become one. */
+static uint64_t take_words(struct evaluation *e, uint64_t end) {
+    struct word_starts *w = &e->words;
+    bool cut = w->n_held > 0 && !w->in_word && end > w->seen && !e->reader.takes_bytes;
+    uint64_t n = cut, at;
+    w->in_word = w->in_word || cut;
+    for (; w->taken < w->at.length; w->taken += sizeof at, n++) {
+        memcpy(&at, w->at.data + w->taken, sizeof at);
+        if (at >= end)
+            break;
+    }
+    if (w->taken > w->at.length / 2) {
+        buffer_drop(&w->at, w->taken);
+        w->taken = 0;
+    }
+    return n;
+}
+
 /* Shows progress by the bytes read, or by the tokens if their number is known. */
 static void show_reading(void *context) {
     struct evaluation *e = context;
@@ -173,6 +221,8 @@ static txl_status start_alone(struct evaluation *e, uint64_t base, txl_error *er
     e->at_start = true;
     e->is_scored = false;
     e->waiting.length = 0;
+    if (e->waits)
+        start_words(e);
     e->texts++;
     e->scorer.score = (struct score){0};
     return add_context(e, txl_model_first_context(e->model))
@@ -223,7 +273,8 @@ static struct share share_of(struct evaluation *e, const txl_symbol *symbol, uin
                 ? prefix
                 : count_characters(reader->before, reader->n_before) + prefix - reader->n_before;
     }
-    struct share share = {end - e->end, symbol->characters - e->characters};
+    struct share share = {end - e->end, symbol->characters - e->characters,
+                          take_words(e, end - prefix + reader->mark + e->base)};
     e->end = end;
     e->characters = symbol->characters;
     return e->options->ids ? (struct share){0} : share;
@@ -376,7 +427,8 @@ static txl_status take_symbol(void *context, const txl_symbol *symbol, txl_error
     const uint64_t end = symbol->offset + symbol->bytes;
     struct place place = {.line = symbol->line, .offset = symbol->offset, .bytes = symbol->bytes};
     if (!e->options->ids)
-        place.share = (struct share){end - e->end, symbol->characters - e->characters};
+        place.share =
+            (struct share){end - e->end, symbol->characters - e->characters, take_words(e, end)};
     e->tokens++;
     e->end = end;
     e->characters = symbol->characters;
@@ -392,6 +444,8 @@ static txl_status take_symbol(void *context, const txl_symbol *symbol, txl_error
 static txl_status see_text(void *context, const char *text, size_t length, txl_error *error) {
     struct evaluation *e = context;
     txl_status status = tables_see(e->tables, text, length, error);
+    if (!status && !e->options->ids && !see_words(&e->words, text, length))
+        status = txl_fail(error, TXL_MEMORY, "out of memory");
     return !status && e->heat ? heat_text(e->heat, text, length, error) : status;
 }
 
@@ -454,6 +508,7 @@ bool evaluation_begin(struct evaluation *e, struct input *input) {
     e->end = e->characters = 0;
     e->in_line = false;
     e->texts = e->invalid = 0;
+    start_words(e);
     e->record = e->alone && e->options->per_line;
     e->lines_before = 0;
     for (size_t i = 0; i < e->before.length; i++)
@@ -493,6 +548,7 @@ void evaluation_free(struct evaluation *e) {
     buffer_free(&e->before);
     id_list_free(&e->context);
     buffer_free(&e->waiting);
+    buffer_free(&e->words.at);
 }
 
 static txl_status fail_short(const struct evaluation *e, const char *name,

@@ -41,6 +41,14 @@ struct evaluation {
     struct place line;   /* where the current line begins */
     uint64_t end;        /* of the last token's bytes */
     uint64_t characters; /* of the text before that */
+    struct word_starts {
+        struct buffer at; /* uint64_t: where words begin that no token has reached */
+        size_t taken;     /* bytes of it that are past */
+        uint64_t seen;    /* bytes of the source */
+        bool in_word;
+        char held[4]; /* of a character that is not complete */
+        size_t n_held;
+    } words;
 
     /* Texts that are scored alone (--context, --items): all of their tokens, after the model's
      * first context and what is before. */

@@ -104,8 +104,13 @@ static bool parse_part(struct part *part) {
         get_count(o, "unknown", true, &r->unknown) && get_count(o, "invalid", true, &r->invalid) &&
         get_count(o, "bytes", true, &r->score.share.bytes) &&
         get_count(o, "characters", true, &r->score.share.characters) &&
-        get_number(o, "nats", &r->score.nats) && get_number(o, "seconds", &r->seconds) &&
-        get_number(shard, "mean", &r->score.mean) &&
+        get_count(o, "words", true, &r->score.share.words) &&
+        get_count(o, "known_predicted", true, &r->score.known.predicted) &&
+        get_count(o, "known_characters", true, &r->score.known.characters) &&
+        (json_is_null(json_object_get(o, "known_nats")) ||
+         get_number(o, "known_nats", &r->score.known.nats)) &&
+        r->score.known.predicted <= r->score.predicted && get_number(o, "nats", &r->score.nats) &&
+        get_number(o, "seconds", &r->seconds) && get_number(shard, "mean", &r->score.mean) &&
         get_number(shard, "squares", &r->score.squares) &&
         get_count(shard, "number", false, &part->shard.number) &&
         get_count(shard, "of", false, &part->shard.of) && part->shard.number >= 1 &&
@@ -290,7 +295,7 @@ static bool merge_parts(struct merged *merged, const struct part *parts, int n) 
     }
     const struct score *score = &merged->result.score;
     if (!isfinite(score->nats) || !isfinite(score->mean) || !isfinite(score->squares) ||
-        !isfinite(merged->result.seconds))
+        !isfinite(score->known.nats) || !isfinite(merged->result.seconds))
         return terminal_error("the sum of the shards' numbers is not finite");
     merged->setup =
         (struct setup){.words = json_is_true(json_object_get(shard, "words")),

@@ -273,7 +273,7 @@ static bool open_scorer(struct ppl *ppl) {
     if (!open_predictors(ppl))
         return false;
     if (!scorer_new(&ppl->evaluation.scorer, ppl->predictors, compares(ppl) ? 2 : 1,
-                    txl_model_n_token(ppl->model.handle), model_score_tokens(&ppl->model),
+                    ppl->model.handle, model_score_tokens(&ppl->model),
                     (size_t)ppl->options->sliding_window, (size_t)ppl->options->refresh,
                     needs_distributions(ppl)))
         return terminal_error("out of memory");

@@ -44,8 +44,8 @@ void regions_free(struct regions *regions) {
 bool region_rows_open(struct region_rows *rows, const char *path, const struct own_columns *own,
                       const txl_model *model) {
     *rows = (struct region_rows){.on = true, .own = own, .eos = txl_model_eos(model)};
-    return !path ||
-           table_open(&rows->table, path, "* region text words tokens nats bits", own, false);
+    return !path || table_open(&rows->table, path, "* region text words tokens nats bits unknown",
+                               own, false);
 }
 
 void region_rows_start(struct region_rows *rows, struct regions *regions) {
@@ -92,6 +92,7 @@ txl_status region_rows_token(void *context, const struct scored *token, txl_erro
     size_t at = solid < length ? solid : begin;
     struct region *region = closes ? &regions->list[0] : region_at(regions, at);
     region->tokens++;
+    region->unknown += token->unknown;
     region->nats += (double)token->nats[0];
     return TXL_OK;
 }
@@ -118,6 +119,7 @@ static txl_status put_row(struct region_rows *rows, size_t number, size_t begin,
     table_integer(table, words);
     table_integer(table, region->tokens);
     table_nats(table, region->nats);
+    table_integer(table, region->unknown);
     return table_end_row(table);
 }
 

@@ -13,8 +13,8 @@
 
 /* The sum over a region's tokens. */
 struct region {
-    size_t end; /* of its bytes in the text */
-    uint64_t tokens;
+    size_t end;               /* of its bytes in the text */
+    uint64_t tokens, unknown; /* unknown: of these are <unk> */
     double nats;
 };
 

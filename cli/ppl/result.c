@@ -117,6 +117,35 @@ static bool add_score(json_t *o, const struct setup *setup, const struct result 
                      output_json_number(score_standard_error(score))));
 }
 
+/* exp(nats / words), as lm-evaluation-harness has it. */
+static double word_perplexity(const struct score *score) {
+    return exp(score->nats / (double)score->share.words);
+}
+
+/* Without the tokens that are <unk>; NAN if the number of characters is not known. */
+static double known_bits_per_character(const struct setup *setup, const struct score *score) {
+    uint64_t n = setup->words ? score->known.characters : score->known.predicted;
+    return n > 0 ? score->known.nats / LN_2 / (double)n : NAN;
+}
+
+/* What the result is per white-space word, and without the tokens that are <unk>; null if there is
+ * no <unk>. */
+static bool add_words(json_t *o, const struct setup *setup, const struct score *score) {
+    bool known = setup->replaces_unknown;
+    double nats = score->known.nats, n = (double)score->known.predicted;
+    return output_json_append(
+        o,
+        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "word_perplexity",
+                  output_json_number(word_perplexity(score)), "known_predicted",
+                  count_or_null(score->known.predicted, known), "known_characters",
+                  count_or_null(score->known.characters, known && !setup->ids), "known_nats",
+                  output_json_number(known ? nats : NAN), "perplexity_without_unknown",
+                  output_json_number(known ? exp(nats / n) : NAN), "bits_per_token_without_unknown",
+                  output_json_number(known ? nats / LN_2 / n : NAN),
+                  "bits_per_character_without_unknown",
+                  output_json_number(known ? known_bits_per_character(setup, score) : NAN)));
+}
+
 /* The part of the object that is the other model's. */
 static json_t *comparison_to_json(const struct setup *setup, const struct result *result) {
     json_t *o = json_pack("{s:o}", "model", output_json_string(setup->other.name));
@@ -128,15 +157,16 @@ static json_t *comparison_to_json(const struct setup *setup, const struct result
 
 json_t *result_to_json(const struct setup *setup, const struct result *result) {
     const struct score *score = &result->score;
-    json_t *o = json_pack("{s:o, s:I, s:I, s:o, s:o, s:o, s:o}", "file",
+    json_t *o = json_pack("{s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "file",
                           result->file ? output_json_string(result->file) : json_null(), "tokens",
                           (json_int_t)result->tokens, "predicted", (json_int_t)score->predicted,
                           "unknown", count_or_null(result->unknown, !setup->ids), "invalid",
                           count_or_null(result->invalid, !setup->ids), "bytes",
                           count_or_null(score->share.bytes, !setup->ids), "characters",
-                          count_or_null(score->share.characters, !setup->ids));
+                          count_or_null(score->share.characters, !setup->ids), "words",
+                          count_or_null(score->share.words, !setup->ids));
     bool good =
-        add_score(o, setup, result, score) &&
+        add_score(o, setup, result, score) && add_words(o, setup, score) &&
         output_json_append(o, json_pack("{s:o, s:o}", "seconds",
                                         output_json_number(result->seconds), "tokens_per_second",
                                         output_json_number(result_tokens_per_second(result))));
@@ -165,24 +195,37 @@ static const char *name_of(const struct result *result) {
     return strcmp(result->file, "-") == 0 ? "standard input" : result->file;
 }
 
-/* "hound.txt: 1.72150 bits per character +/- 0.00412, perplexity 3.298, 316736 tokens scored".
- * `by` and `other` go on with the name. */
+/* "hound.txt: 1.72150 bits per character +/- 0.00412, perplexity 3.298, 316736 tokens scored"; for
+ * pieces with word_perplexity, and with the first number as it is without <unk> where there are
+ * any.  `by` and `other` go on with the name. */
 static bool print_score(const struct setup *setup, const struct result *result, const char *by,
                         const char *other, const struct score *score) {
     const struct headline headline = make_headline(setup, result, score);
     const char *name = name_of(result);
+    const uint64_t unknown = score->predicted - score->known.predicted;
+    const bool all = unknown == 0 || score->known.predicted == 0;
     double nats = nats_per_token(score);
-    char spread[64] = "";
+    char spread[64] = "", known[96] = "", words[64] = "";
     if (isfinite(headline.error))
         snprintf(spread, sizeof spread, headline.is_perplexity ? " +/- %.3f" : " +/- %.5f",
                  headline.error);
+    if (!all && score == &result->score)
+        snprintf(known, sizeof known,
+                 headline.is_perplexity ? " (%.3f without %" PRIu64 " <unk>)"
+                                        : " (%.5f without %" PRIu64 " <unk>)",
+                 headline.is_perplexity ? exp(score->known.nats / (double)score->known.predicted)
+                                        : known_bits_per_character(setup, score),
+                 unknown);
     if (headline.is_perplexity)
-        return output_line("%s%s%s: perplexity %.3f%s, %.5f nats per token, %" PRIu64
+        return output_line("%s%s%s: perplexity %.3f%s%s, %.5f nats per token, %" PRIu64
                            " tokens scored",
-                           name, by, other, headline.value, spread, nats, score->predicted);
-    return output_line("%s%s%s: %.5f bits per character%s, perplexity %.3f, %" PRIu64
-                       " tokens scored",
-                       name, by, other, headline.value, spread, exp(nats), score->predicted);
+                           name, by, other, headline.value, spread, known, nats, score->predicted);
+    if (setup->pieces && result->score.share.words > 0)
+        snprintf(words, sizeof words, ", %.3f per word",
+                 exp(score->nats / (double)result->score.share.words));
+    return output_line(
+        "%s%s%s: %.5f bits per character%s%s, perplexity %.3f%s, %" PRIu64 " tokens scored", name,
+        by, other, headline.value, spread, known, exp(nats), words, score->predicted);
 }
 
 /* Prints the difference, which comes before the numbers of either model. */

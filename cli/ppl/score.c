@@ -31,6 +31,10 @@ void score_merge(struct score *score, const struct score *other) {
     score->predicted += other->predicted;
     score->share.bytes += other->share.bytes;
     score->share.characters += other->share.characters;
+    score->share.words += other->share.words;
+    score->known.predicted += other->known.predicted;
+    score->known.characters += other->known.characters;
+    score->known.nats += other->known.nats;
     score->nats += other->nats;
     score->mean += difference * m / (n + m);
     score->squares += other->squares + difference * difference * n * m / (n + m);
@@ -75,14 +79,15 @@ static size_t chunk_of(const struct scorer *scorer, size_t together, bool distri
 }
 
 bool scorer_new(struct scorer *scorer, const struct predictor *predictors, size_t n_predictor,
-                int32_t n_token, size_t together, size_t window, size_t refresh,
+                const txl_model *model, size_t together, size_t window, size_t refresh,
                 bool distributions) {
     assert(n_predictor <= MOST_SESSIONS);
     *scorer = (struct scorer){.n_lane = n_predictor,
-                              .n_token = (size_t)n_token,
+                              .n_token = (size_t)txl_model_n_token(model),
                               .refresh = refresh,
                               .window = window,
-                              .left_out = -1};
+                              .left_out = -1,
+                              .unk = txl_model_unk(model)};
     for (size_t i = 0; i < n_predictor; i++)
         scorer->lane[i].by = predictors[i];
     scorer->chunk = window > 0    ? 1
@@ -252,6 +257,19 @@ static txl_status score_ids(struct scorer *scorer, struct lane *lane, const int3
     return status;
 }
 
+static void add_token(struct score *score, const struct scored *token) {
+    const struct share *share = &token->place->share;
+    score_add(score, token->nats[0]);
+    score->share.bytes += share->bytes;
+    score->share.characters += share->characters;
+    score->share.words += share->words;
+    if (token->unknown)
+        return;
+    score->known.predicted++;
+    score->known.characters += share->characters;
+    score->known.nats += (double)token->nats[0];
+}
+
 /* Reports the i-th of the tokens just scored, which is ids[at]. */
 static txl_status record_token(struct scorer *scorer, size_t i, size_t at, txl_error *error) {
     if (scorer->unscored > 0) {
@@ -266,11 +284,9 @@ static txl_status record_token(struct scorer *scorer, size_t i, size_t at, txl_e
         token.logprob[k] = lane->logprob ? lane->logprob + i * scorer->n_token : NULL;
     }
     token.left_out = scorer->left_out >= 0 && token.id == scorer->left_out;
-    if (!token.left_out) {
-        score_add(&scorer->score, token.nats[0]);
-        scorer->score.share.bytes += token.place->share.bytes;
-        scorer->score.share.characters += token.place->share.characters;
-    }
+    token.unknown = scorer->unk >= 0 && token.id == scorer->unk;
+    if (!token.left_out)
+        add_token(&scorer->score, &token);
     txl_status status = TXL_OK;
     for (size_t k = 0; k < scorer->n_observer && !status; k++)
         status = scorer->observer[k].token(scorer->observer[k].context, &token, error);

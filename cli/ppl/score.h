@@ -7,9 +7,9 @@
 
 /* How much of the text's source a token takes: from the end of the token before it to its own end.
  * So blanks between tokens count, tokens that stand for the same bytes count them once, and the
- * parts of a text add up. */
+ * parts of a text add up.  A word, which is a run without white space, is where it begins. */
 struct share {
-    uint64_t bytes, characters;
+    uint64_t bytes, characters, words;
 };
 
 /* Sums over scored tokens; mean and squares as Welford (1962) keeps them. */
@@ -19,6 +19,10 @@ struct score {
     double nats;    /* sum */
     double mean;    /* of the nats of a token */
     double squares; /* sum of squared differences from the mean */
+    struct {
+        uint64_t predicted, characters;
+        double nats;
+    } known; /* without the tokens that are <unk> */
 };
 
 void score_add(struct score *score, double nats);
@@ -50,6 +54,7 @@ struct scored {
     uint64_t index; /* in the stream */
     int32_t id;
     bool left_out; /* it counts neither in sums nor in tables */
+    bool unknown;  /* it is <unk> */
     const struct place *place;
     float nats[MOST_SESSIONS];
     const float *logprob[MOST_SESSIONS]; /* [n_token] of every token that could be in its place;
@@ -89,18 +94,19 @@ struct scorer {
     bool is_read;        /* the sessions stand behind all of it but the last id */
     uint64_t index;      /* in the stream, of ids[0] */
     int32_t left_out;    /* scored tokens of this id are left out; -1: none */
+    int32_t unk;         /* the id of <unk>, or -1 */
     struct observer observer[MOST_OBSERVERS];
     size_t n_observer;
     struct score score; /* of the current stream, by the first session */
 };
 
-/* Predictors with `n_token` symbols, which score `together` ids in a call where segments
+/* Predictors with the symbols of `model`, which score `together` ids in a call where segments
  * allow it (model_score_tokens).  `window` and `refresh` 0: segment after segment, with
  * the sessions' memories.  With `window` they must have that tgt_len and no memory; with `refresh`
  * they must see both sides, and have that mem_len.  `distributions`: the
  * observers receive them.  False when memory is short; end with scorer_free. */
 bool scorer_new(struct scorer *scorer, const struct predictor *predictors, size_t n_predictor,
-                int32_t n_token, size_t together, size_t window, size_t refresh,
+                const txl_model *model, size_t together, size_t window, size_t refresh,
                 bool distributions);
 void scorer_free(struct scorer *scorer);
 

@@ -15,8 +15,9 @@ bool tables_open(struct tables *tables, const struct ppl_options *options,
             token_rows_open(&tables->tokens, options, own, model, comparison)) &&
            (!options->per_word || word_rows_open(&tables->words, options, own, model)) &&
            (!regions || region_rows_open(&tables->regions, options->per_region, own, model)) &&
-           (!options->per_line || table_open(&tables->lines, "-", "file line tokens nats bits text",
-                                             NULL, options->json));
+           (!options->per_line ||
+            table_open(&tables->lines, "-", "file line tokens nats bits text unknown", NULL,
+                       options->json));
 }
 
 bool tables_commit(struct tables *tables) {
@@ -104,7 +105,10 @@ static txl_status put_line(struct tables *tables, const struct place *line,
     table_integer(table, score->predicted);
     table_nats(table, score->nats);
     txl_status status = table_source(table, &tables->source, line->offset, line->bytes, error);
-    return status ? status : table_end_row(table);
+    if (status)
+        return status;
+    table_integer(table, score->predicted - score->known.predicted);
+    return table_end_row(table);
 }
 
 txl_status tables_line(struct tables *tables, struct place *line, uint64_t end,

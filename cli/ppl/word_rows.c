@@ -46,8 +46,9 @@ bool word_rows_open(struct word_rows *rows, const struct ppl_options *options,
         return terminal_error("out of memory");
     return table_open(&rows->table, options->per_word,
                       options->entropy
-                          ? "file line offset length word tokens nats bits entropy reduction *"
-                          : "file line offset length word tokens nats bits *",
+                          ? "file line offset length word tokens nats bits entropy reduction "
+                            "unknown *"
+                          : "file line offset length word tokens nats bits unknown *",
                       own, false);
 }
 
@@ -153,6 +154,7 @@ static txl_status write_word(struct word_rows *rows, struct word *word, const st
     table_nats(table, nats);
     if (rows->entropy)
         put_entropy(table, word, after);
+    table_integer(table, word->unknown);
     table_own(table, rows->own);
     *word = (struct word){0};
     return table_end_row(table);
@@ -164,6 +166,7 @@ static void add_token(struct word *word, const struct scored *token, const struc
         word->before = *before;
     }
     word->tokens++;
+    word->unknown += token->unknown;
     word->nats += (double)token->nats[0];
     word->last_index = token->index;
     word->end = token->place->offset + token->place->bytes;
@@ -213,6 +216,7 @@ static txl_status take_space(struct word_rows *rows, const struct scored *token,
     if (rows->previous && rows->in_word && movable) {
         /* The line ended, so marks that waited for another word belong to this one. */
         rows->word.tokens += rows->space.tokens;
+        rows->word.unknown += rows->space.unknown;
         rows->word.nats += rows->space.nats;
         rows->space = (struct word){0};
         add_token(&rows->word, token, before);

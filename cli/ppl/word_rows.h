@@ -33,8 +33,8 @@ struct moment {
 
 /* Tokens that form one row. */
 struct word {
-    struct place place; /* of the word's bytes; for an empty word, where its tokens begin */
-    uint64_t tokens;
+    struct place place;       /* of the word's bytes; for an empty word, where its tokens begin */
+    uint64_t tokens, unknown; /* unknown: of these are <unk> */
     double nats;
     struct moment before; /* its first token */
     uint64_t last_index;  /* of its tokens */
