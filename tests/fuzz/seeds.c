@@ -507,14 +507,20 @@ static void make_compressed(const struct seeds *s) {
 /* A shard's result, as txl ppl --shard I/N --json prints it. */
 static void print_shard(FILE *out, int number, int of, int threads, bool ids) {
     fprintf(out, "{\"file\":\"a.txt\",\"tokens\":%d,\"predicted\":9,", 10 * of + 1);
-    fputs(ids ? "\"unknown\":null,\"bytes\":null,\"characters\":null,"
-              : "\"unknown\":1,\"bytes\":50,\"characters\":49,",
-          out);
+    fputs(
+        ids ? "\"unknown\":null,\"invalid\":null,\"bytes\":null,\"characters\":null,\"words\":null,"
+              "\"known_predicted\":null,\"known_characters\":null,\"known_nats\":null,"
+            : "\"unknown\":1,\"invalid\":0,\"bytes\":50,\"characters\":49,\"words\":7,"
+              "\"known_predicted\":8,\"known_characters\":45,\"known_nats\":19.25,",
+        out);
     fprintf(out,
             "\"nats\":20.5,\"seconds\":0.25,\"settings\":{\"tgt_len\":8,\"mem_len\":8,"
-            "\"clamp_len\":-1,\"same_length\":false,\"memory_start\":\"empty\","
-            "\"cluster_order\":\"reversed\",\"type\":\"f32\",\"memory_type\":\"f32\","
-            "\"threads\":%d,\"streams\":%d},\"shard\":{\"number\":%d,\"of\":%d,\"mean\":2.25,"
+            "\"clamp_len\":-1,\"same_length\":false,\"same_length_reach\":\"mem_len\","
+            "\"layer_norm_eps\":1e-5,\"memory_start\":\"empty\",\"cluster_order\":\"reversed\","
+            "\"arithmetic\":\"fast\",\"type\":\"f32\",\"memory_type\":\"f32\","
+            "\"threads\":%d,\"streams\":%d,\"checksum\":\"0123456789abcdef\","
+            "\"mode\":\"segments\",\"text\":\"tokens\"},\"shard\":{\"number\":%d,\"of\":%d,"
+            "\"mean\":2.25,"
             "\"squares\":3.5,\"checksum\":\"0123456789abcdef\",\"model\":\"m.txl\","
             "\"mode\":\"segments\",\"text\":\"tokens\",\"kernels\":\"k%d\",\"blas\":\"b\","
             "\"words\":%s,\"replaces_unknown\":true}}",
