@@ -194,6 +194,9 @@ static bool remove_input(const char *path, const struct transfer *transfer) {
                                         : "the output is no regular file");
         return true;
     }
+    txl_error error;
+    if (!terminal_report(output_file_flush_folder(transfer->output, &error), &error))
+        return false;
     if (unlink(path) == 0)
         return true;
     return terminal_error("%s: cannot be removed: %s", path, strerror(errno));
@@ -205,7 +208,7 @@ static bool run_file(struct run *run, const char *path) {
     bool good = name_output(run, path, &output, &made) && check_output(run, path, output);
     struct transfer transfer = {0};
     if (good)
-        good = transfer_open(&transfer, path, output);
+        good = transfer_open(&transfer, path, output, run->options->force);
     if (good) {
         bool done =
             run->decompresses ? run_decompressor(run, &transfer) : run_compressor(run, &transfer);
@@ -370,6 +373,10 @@ static const struct note notes[] = {
      "followed the byte before it so far; or as it is. Text that the model does not know "
      "is written as single bytes too. The result is the same on every machine and with "
      "any number of threads, and later versions read it."},
+    {"Outputs",
+     "An output has the owner, group, mode and times of its FILE, as far as the user may give "
+     "them. Without -f nothing is replaced, not even a file that another process has written "
+     "since."},
     SUMMARY_NOTE(" txl compress: files bytes stored seconds kernels",
                  "bytes counts those of the text, stored those of the compressed text."),
     {0}};

@@ -27,7 +27,8 @@ double percentage(uint64_t stored, uint64_t text) {
     return text > 0 ? 100.0 * (double)stored / (double)text : 0;
 }
 
-bool transfer_open(struct transfer *transfer, const char *input, const char *output) {
+bool transfer_open(struct transfer *transfer, const char *input, const char *output,
+                   bool replaces) {
     transfer->output = output;
     if (!input_open(&transfer->input, input))
         return false;
@@ -35,6 +36,7 @@ bool transfer_open(struct transfer *transfer, const char *input, const char *out
         input_close(&transfer->input);
         return false;
     }
+    transfer->file.whole.keeps_older = !replaces;
     progress_start(&transfer->progress, transfer->input.name, "KiB");
     return true;
 }
@@ -88,13 +90,13 @@ bool transfer_run(struct transfer *transfer) {
 }
 
 /* So that a compressed file says when its text was written, and who may read it. */
-static void keep_attributes(const struct transfer *transfer) {
+static void keep_attributes(struct transfer *transfer) {
     struct stat about;
     if (!transfer->file.is_whole || fstat(transfer->input.handle, &about) != 0 ||
         !S_ISREG(about.st_mode))
         return;
     const struct timespec times[2] = {about.st_atim, about.st_mtim};
-    fchmod(transfer->file.whole.file, about.st_mode & 0777);
+    output_file_resemble(&transfer->file.whole, transfer->input.handle);
     futimens(transfer->file.whole.file, times);
 }
 

@@ -39,15 +39,16 @@ struct transfer {
     bool lost_more; /* and an unknown number */
 };
 
-/* Opens both ends.  False with the error printed. */
-bool transfer_open(struct transfer *transfer, const char *input, const char *output);
+/* Opens both ends; the output replaces a file only if it `replaces`.  False with the error printed.
+ */
+bool transfer_open(struct transfer *transfer, const char *input, const char *output, bool replaces);
 
 /* Compresses or decompresses all of the input.  False with the error printed, or when a signal
  * asked to stop. */
 bool transfer_run(struct transfer *transfer);
 
-/* Closes both ends; the output stays only if `good`, with the input's mode and times.  False with
- * the error printed. */
+/* Closes both ends; the output stays only if `good`, with the input's owner, group, mode and times.
+ * False with the error printed. */
 bool transfer_close(struct transfer *transfer, bool good);
 
 /* Callbacks of txl_compression and txl_decompression, whose context is the struct transfer. */

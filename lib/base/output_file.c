@@ -1,5 +1,6 @@
 /* Files that appear whole or not at all.  While one is written it has no name, where the system can
- * do that; else a temporary one. */
+ * do that; else a temporary one.  No other user may read it: what it is to replace, or what it is
+ * made of, may be private. */
 #include "output_file.h"
 #include "error.h"
 
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -34,18 +36,48 @@ static struct handle_link link_of(int file) {
     return link;
 }
 
+/* A mode that no file has. */
+enum { UNKNOWN_MODE = 010000 };
+
+enum { PRIVATE = 0600, PUBLIC = 0666 };
+
+/* Finds the mode that the system gives a new file, by the umask or the folder's access list. */
+static bool find_mode(struct output_file *out, int file) {
+    struct stat info;
+    if (fstat(file, &info) != 0)
+        return false;
+    out->mode = info.st_mode & 07777;
+    return true;
+}
+
+/* Creates a file of this name where there is none; if its mode is to be found, first an empty one,
+ * which anybody may open. */
+static bool create(struct output_file *out, const char *name) {
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
+    if (out->mode == UNKNOWN_MODE) {
+        int empty = open(name, flags, PUBLIC);
+        if (empty < 0)
+            return false;
+        bool found = find_mode(out, empty);
+        close(empty);
+        unlink(name);
+        if (!found)
+            return false;
+    }
+    out->file = open(name, flags, PRIVATE);
+    return out->file >= 0;
+}
+
 /* Gives the nameless file this name, or creates a file of this name where there is none. */
 static bool try_name(struct output_file *out, const char *name) {
-    if (out->file < 0) {
-        out->file = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        return out->file >= 0;
-    }
-    return linkat(AT_FDCWD, link_of(out->file).path, AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0;
+    return out->file < 0
+               ? create(out, name)
+               : linkat(AT_FDCWD, link_of(out->file).path, AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0;
 }
 
 /* A file without a name in the folder; -1 where the system has none, or could not name it later. */
 static int open_nameless(const char *folder) {
-    int file = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    int file = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, PUBLIC);
     if (file >= 0 && access(link_of(file).path, F_OK) != 0) {
         close(file);
         return -1;
@@ -132,6 +164,12 @@ char *output_file_target(const char *path) {
     return target;
 }
 
+/* The folder of the file, to be freed. */
+static char *folder_of(const char *target) {
+    const char *slash = strrchr(target, '/');
+    return slash ? strndup(target, (size_t)(slash - target) + 1) : strdup(".");
+}
+
 txl_status output_file_open(struct output_file *out, const char *path, txl_error *error) {
     *out = (struct output_file){.path = path, .file = -1};
     struct stat info;
@@ -141,20 +179,24 @@ txl_status output_file_open(struct output_file *out, const char *path, txl_error
     out->target = output_file_target(path);
     if (!out->target)
         return fail_output(out, "cannot be created", error);
-    const char *slash = strrchr(out->target, '/');
-    char *folder = slash ? strndup(out->target, (size_t)(slash - out->target) + 1) : strdup(".");
+    char *folder = folder_of(out->target);
     if (!folder)
         return txl_fail_memory(error, "a file name", strlen(out->target));
+    const char *slash = strrchr(out->target, '/');
     remove_left_files(folder, slash ? slash + 1 : out->target);
+    out->mode = exists ? info.st_mode & 07777 : UNKNOWN_MODE;
     out->file = open_nameless(folder);
     free(folder);
-    txl_status status = out->file < 0 ? take_name(out, error) : TXL_OK;
+    txl_status status = TXL_OK;
+    if (out->file < 0)
+        status = take_name(out, error);
+    else if (!exists && !find_mode(out, out->file))
+        status = fail_output(out, "cannot be created", error);
     if (status)
         return status;
     /* Where there are no locks or modes, nothing is lost without them. */
     flock(out->file, LOCK_EX | LOCK_NB);
-    if (exists)
-        fchmod(out->file, info.st_mode & 07777);
+    fchmod(out->file, PRIVATE);
     return TXL_OK;
 }
 
@@ -174,18 +216,69 @@ txl_status output_file_write(struct output_file *out, const void *data, size_t s
     return TXL_OK;
 }
 
-txl_status output_file_commit(struct output_file *out, txl_error *error) {
+void output_file_resemble(struct output_file *out, int other) {
+    struct stat info;
+    if (fstat(other, &info) != 0)
+        return;
+    bool has_group = fchown(out->file, info.st_uid, info.st_gid) == 0 ||
+                     fchown(out->file, (uid_t)-1, info.st_gid) == 0;
+    /* With an access list the group's bits are the most that anybody in it has. */
+    bool has_list = fgetxattr(other, "system.posix_acl_access", NULL, 0) > 0;
+    out->mode = info.st_mode & (has_group && !has_list ? 0777 : 0707);
+}
+
+txl_status output_file_finish(struct output_file *out, txl_error *error) {
+    if (out->complete)
+        return TXL_OK;
+    fchmod(out->file, out->mode); /* where there are no modes, nothing is lost */
     if (fsync(out->file) < 0)
         return fail_output(out, "cannot be written", error);
-    if (!out->temporary) {
-        txl_status status = take_name(out, error);
-        if (status)
-            return status;
+    txl_status status = !out->temporary && !out->keeps_older ? take_name(out, error) : TXL_OK;
+    out->complete = !status;
+    return status;
+}
+
+/* Whether it is the file system that cannot do this. */
+static bool is_unsupported(void) {
+    return errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL;
+}
+
+/* Puts the file where none is: by a link, which replaces nothing. */
+static bool put_new(struct output_file *out) {
+    if (!out->temporary)
+        return try_name(out, out->target);
+    if (link(out->temporary, out->target) == 0) {
+        unlink(out->temporary);
+        return true;
     }
-    if (rename(out->temporary, out->target) < 0)
-        return fail_output(out, "cannot be renamed into place", error);
-    out->committed = true;
-    return TXL_OK;
+    return is_unsupported() &&
+           renameat2(AT_FDCWD, out->temporary, AT_FDCWD, out->target, RENAME_NOREPLACE) == 0;
+}
+
+txl_status output_file_commit(struct output_file *out, txl_error *error) {
+    txl_status status = output_file_finish(out, error);
+    if (status)
+        return status;
+    out->committed = out->keeps_older ? put_new(out) : rename(out->temporary, out->target) == 0;
+    if (out->committed)
+        return TXL_OK;
+    if (out->keeps_older && errno == EEXIST)
+        return txl_fail(error, TXL_IO, "%s: exists by now, and is left as it is", out->path);
+    return fail_output(out, "cannot be put in place", error);
+}
+
+txl_status output_file_flush_folder(const char *path, txl_error *error) {
+    const struct output_file out = {.path = path};
+    char *target = output_file_target(path), *folder = target ? folder_of(target) : NULL;
+    int file = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    free(folder);
+    free(target);
+    bool good = file >= 0 && (fsync(file) == 0 || errno == EINVAL); /* EINVAL: it needs none */
+    txl_status status =
+        good ? TXL_OK : fail_output(&out, "its folder cannot be flushed to the disk", error);
+    if (file >= 0)
+        close(file);
+    return status;
 }
 
 void output_file_close(struct output_file *out) {

@@ -25,6 +25,7 @@
 static atomic_bool armed;
 static enum fault_kind armed_kind;
 static long armed_from;
+static bool no_nameless, no_links, no_folder_sync; /* of the file system */
 static bool armed_on;
 static pthread_t armed_thread;
 static bool in_library;
@@ -192,6 +193,10 @@ REPLACED int open(const char *path, int flags, ...) {
     mode_t mode =
         flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(arguments, mode_t) : 0;
     va_end(arguments);
+    if (no_nameless && (flags & O_TMPFILE) == O_TMPFILE) {
+        errno = EOPNOTSUPP;
+        return -1;
+    }
     return unreadable() ? -1 : (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
 }
 
@@ -211,15 +216,31 @@ REPLACED ssize_t pwrite(int file, const void *data, size_t size, off_t offset) {
     return disk_full() || interrupted() ? -1 : syscall(SYS_pwrite64, file, data, cut(size), offset);
 }
 
-REPLACED int fsync(int file) {
-    return disk_full() ? -1 : (int)syscall(SYS_fsync, file);
-}
-
 /* Functions that do not have one system call on every machine. */
 #define TRUE_ONE(name) (__extension__(__typeof__(&name)) dlsym(RTLD_NEXT, #name))
 
+REPLACED int fsync(int file) {
+    struct stat about;
+    if (no_folder_sync && TRUE_ONE(fstat)(file, &about) == 0 && S_ISDIR(about.st_mode)) {
+        errno = EIO;
+        return -1;
+    }
+    return disk_full() ? -1 : (int)syscall(SYS_fsync, file);
+}
+
 REPLACED int rename(const char *from, const char *to) {
     return disk_full() ? -1 : TRUE_ONE(rename)(from, to);
+}
+
+REPLACED int link(const char *from, const char *to) {
+    if (no_links)
+        errno = EPERM;
+    return no_links || disk_full() ? -1 : TRUE_ONE(link)(from, to);
+}
+
+REPLACED int renameat2(int from_folder, const char *from, int to_folder, const char *to,
+                       unsigned flags) {
+    return disk_full() ? -1 : TRUE_ONE(renameat2)(from_folder, from, to_folder, to, flags);
 }
 
 REPLACED int linkat(int from_folder, const char *from, int to_folder, const char *to, int flags) {
@@ -310,6 +331,9 @@ static void arm_from_environment(void) {
     } else if (fault && strncmp(fault, "interrupt:", 10) == 0) {
         faults_arm(FAULT_STOP, strtol(fault + 10, NULL, 10), false);
     }
+    no_links = fault && strcmp(fault, "linkless") == 0;
+    no_folder_sync = fault && strcmp(fault, "unflushed") == 0;
+    no_nameless = no_links || (fault && strcmp(fault, "nameless") == 0);
 }
 
 typedef int main_function(int, char **, char **);

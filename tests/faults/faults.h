@@ -2,7 +2,9 @@
  * also when other libraries call them, and lets a chosen call fail.  It is linked into the test
  * programs of this folder; as a library to preload it does the same to any program from the start
  * of main on: TXL_FAULT=memory:12 fails the 12th allocation, memory:12+ all from the 12th on;
- * shrink:12:FILE cuts the file short at the 12th, and interrupt:12 is Ctrl-C at that moment. */
+ * shrink:12:FILE cuts the file short at the 12th, and interrupt:12 is Ctrl-C at that moment.
+ * nameless stands for a file system without nameless files, linkless for one without links too,
+ * unflushed for one whose folders cannot be flushed. */
 #ifndef TESTS_FAULTS_H
 #define TESTS_FAULTS_H
 
