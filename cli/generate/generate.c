@@ -223,8 +223,17 @@ static bool save_memory(const struct generate *g) {
     return terminal_report(status, &error);
 }
 
+/* Whether the memory is saved.  It is that of the last whole turn, whatever came then; else nothing
+ * of the text or its output has failed. */
+static bool is_saved(const struct generate *g, txl_status status) {
+    if (!g->options->save_memory || g->tokens == 0)
+        return false;
+    output_flush();
+    return g->options->interactive || ((!status || status == TXL_STOPPED) && !output_failed());
+}
+
 static int finish_generation(const struct generate *g, txl_status status, int64_t samples) {
-    if (g->options->save_memory && g->tokens > 0 && !save_memory(g))
+    if (is_saved(g, status) && !save_memory(g))
         return output_finish(STATUS_FAILURE);
     int exit_status = STATUS_OK;
     if (signals_stopped())

@@ -39,6 +39,7 @@ struct ppl {
     int n_held;
     struct heat heat;
     struct report report;
+    bool cut; /* the reader of an output has gone before all was scored */
     struct progress progress;
     struct setup setup;
 };
@@ -307,6 +308,7 @@ static bool score_items(struct ppl *ppl, struct result *result) {
     start_progress(ppl, &ppl->items.table.input);
     txl_status status = items_evaluate(&ppl->items, &ppl->evaluation, result);
     progress_end(&ppl->progress);
+    ppl->cut = status == TXL_STOPPED && output_closed();
     return !status || status == TXL_STOPPED;
 }
 
@@ -330,6 +332,7 @@ static bool score_file(struct ppl *ppl, const char *path, struct result *result)
     txl_status status = evaluate(&ppl->evaluation, path, &input, result);
     progress_end(&ppl->progress);
     input_close(&input);
+    ppl->cut = status == TXL_STOPPED && output_closed();
     if (ppl->dynamic.learner)
         result->drift = txl_learner_drift(ppl->dynamic.learner);
     return !status || status == TXL_STOPPED;
@@ -409,7 +412,8 @@ static void print_held(const struct ppl *ppl) {
 static int score_each(struct ppl *ppl, char **files, int n_files, int *done, struct result *total) {
     int failed = 0;
     bool goes_on = true;
-    for (int i = 0; goes_on && i < n_files && !signals_stopped() && !output_closed(); i++) {
+    int i;
+    for (i = 0; goes_on && i < n_files && !signals_stopped() && !output_closed(); i++) {
         struct result result;
         if (!score_file(ppl, files[i], &result) || !report_scored(ppl, &result)) {
             failed++;
@@ -422,7 +426,34 @@ static int score_each(struct ppl *ppl, char **files, int n_files, int *done, str
         note_unknown(ppl, &result);
         goes_on = show_result(ppl, &result);
     }
+    ppl->cut = ppl->cut || (i < n_files && output_closed());
     return failed;
+}
+
+/* An output that would be only a part. */
+static bool refuse_part(const char *name) {
+    return terminal_error("%s: not written: the reader of another output has gone before all was "
+                          "scored",
+                          name);
+}
+
+/* Puts all outputs in place together, or none if any failed, as lib/base/output_file.h has it.
+ * `learned`: the model has learned from something. */
+static bool end_outputs(struct ppl *ppl, bool learned) {
+    struct outfile *files[TABLES_FILES + 1] = {&ppl->report.file};
+    const size_t n = sizeof files / sizeof *files;
+    const char *model = learned ? ppl->options->dynamic.output : NULL;
+    bool good = !ppl->cut || !model || refuse_part(model);
+    tables_files(&ppl->tables, files + 1);
+    for (size_t i = 0; i < n && ppl->cut; i++)
+        if (files[i]->open && files[i]->is_whole)
+            good = refuse_part(files[i]->name);
+    if (!good || !report_end(&ppl->report, ppl->model.name) || !outfiles_finish(files, n))
+        return false;
+    print_held(ppl);
+    output_flush();
+    return !output_failed() && (!model || dynamic_write(&ppl->dynamic)) &&
+           outfiles_commit(files, n);
 }
 
 static int score_files(struct ppl *ppl, char **files, int n_files) {
@@ -438,10 +469,7 @@ static int score_files(struct ppl *ppl, char **files, int n_files) {
         show_result(ppl, &total);
     if (good)
         heat_print_legend(&ppl->heat);
-    good = good && (total.score.predicted == 0 || dynamic_write(&ppl->dynamic)) &&
-           tables_commit(&ppl->tables) && report_finish(&ppl->report, ppl->model.name);
-    if (good)
-        print_held(ppl);
+    good = good && end_outputs(ppl, total.score.predicted > 0);
     int status = STATUS_OK;
     if (!good || (failed > 0 && !signals_stopped())) {
         status = signals_stopped() ? signals_status() : STATUS_FAILURE;
@@ -512,8 +540,9 @@ static int sweep_file(struct ppl *ppl, const char *path) {
     }
     if (!good)
         show_failure(ppl, path);
-    if (good && ppl->evaluation.pass == ppl->sweep.n)
-        good = report_finish(&ppl->report, ppl->model.name);
+    ppl->cut = output_closed() && ppl->evaluation.pass < ppl->sweep.n;
+    if (good && !signals_stopped())
+        good = end_outputs(ppl, false);
     int status = good ? STATUS_OK : STATUS_FAILURE;
     if (signals_stopped()) {
         terminal_note("interrupted: %d of %d memory lengths were scored", ppl->evaluation.pass,

@@ -278,7 +278,7 @@ txl_status report_token(void *context, const struct scored *token, txl_error *er
 bool report_result(struct report *report, json_t *result, bool shown) {
     if (shown)
         report->shown = json_array_size(report->results);
-    return json_array_append_new(report->results, result) == 0 || terminal_error("out of memory");
+    return json_array_append_new(report->results, result) == 0 || output_lacks_memory();
 }
 
 static json_t *data_of(const struct report *report, const char *name) {
@@ -296,9 +296,13 @@ static json_t *data_of(const struct report *report, const char *name) {
                      (int)report->shown);
 }
 
-bool report_finish(struct report *report, const char *name) {
-    if (!report->file.stream || json_array_size(report->results) == 0)
+bool report_end(struct report *report, const char *name) {
+    if (!report->file.stream)
         return true;
+    if (json_array_size(report->results) == 0) {
+        report_abandon(report);
+        return true;
+    }
     write_chunk(report);
     write_symbols(report);
     json_t *data = data_of(report, name);
@@ -307,7 +311,7 @@ bool report_finish(struct report *report, const char *name) {
     if (!good)
         return terminal_error("out of memory");
     write_frame(report, report->rest);
-    return outfile_commit(&report->file);
+    return true;
 }
 
 void report_abandon(struct report *report) {

@@ -49,7 +49,7 @@ struct report {
 
 /* Begins the page at `path`, of `n_model` models with the vocabulary of `model`, which must stay
  * open. `source` is read where the text has an <unk>.  False with the error printed; end with
- * report_finish or report_abandon. */
+ * report_abandon, and before it put `file` in place. */
 bool report_open(struct report *report, const char *path, const txl_model *model, size_t n_model,
                  struct source *source);
 
@@ -67,11 +67,11 @@ txl_status report_token(void *report, const struct scored *token, txl_error *err
  * tokens.  False with the error printed. */
 bool report_result(struct report *report, json_t *result, bool shown);
 
-/* Ends the page and puts it in place; `name` is the first model's.  Returns true without a page if
- * there is no report or no result.  False with the error printed. */
-bool report_finish(struct report *report, const char *name);
+/* Ends the page; `name` is the first model's.  Without a result there is no page, and the report is
+ * abandoned.  False with the error printed. */
+bool report_end(struct report *report, const char *name);
 
-/* Leaves no file; harmless after report_finish, or without a report. */
+/* Leaves no file; harmless after it is put in place, or without a report. */
 void report_abandon(struct report *report);
 
 #endif

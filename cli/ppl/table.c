@@ -115,12 +115,6 @@ bool table_open(struct table *table, const char *path, const char *columns,
     return false;
 }
 
-bool table_commit(struct table *table) {
-    bool good = !table->file.stream || outfile_commit(&table->file);
-    table_abandon(table);
-    return good;
-}
-
 void table_abandon(struct table *table) {
     outfile_abandon(&table->file);
     buffer_free(&table->field);

@@ -46,10 +46,9 @@ bool table_is_standard_output(const char *path);
 
 /* Opens the table and prints the header; `columns` are names with blanks between them, where "*"
  * stands for the own columns (NULL: none).  `objects`: an object a line, whatever the file's name.
- * False with the error printed; end with table_commit or table_abandon. */
+ * False with the error printed; end with table_abandon, and before it put `file` in place. */
 bool table_open(struct table *table, const char *path, const char *columns,
                 const struct own_columns *own, bool objects);
-bool table_commit(struct table *table);
 void table_abandon(struct table *table);
 
 /* Remember the rows so far; remove those written since.  A pipe keeps what was written to it.

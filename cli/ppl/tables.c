@@ -20,11 +20,11 @@ bool tables_open(struct tables *tables, const struct ppl_options *options,
                        options->json));
 }
 
-bool tables_commit(struct tables *tables) {
-    bool good = table_commit(&tables->lines);
-    good = table_commit(&tables->tokens.table) && good;
-    good = table_commit(&tables->regions.table) && good;
-    return table_commit(&tables->words.table) && good;
+void tables_files(struct tables *tables, struct outfile *files[TABLES_FILES]) {
+    struct table *const all[TABLES_FILES] = {&tables->lines, &tables->tokens.table,
+                                             &tables->regions.table, &tables->words.table};
+    for (size_t i = 0; i < TABLES_FILES; i++)
+        files[i] = &all[i]->file;
 }
 
 void tables_close(struct tables *tables) {

@@ -20,12 +20,16 @@ struct tables {
 };
 
 /* Opens those that the options ask for; `own`: columns of the user's own table, NULL: none.  False
- * with the error printed; end with tables_commit and tables_close. */
+ * with the error printed; end with tables_close, and before it put tables_files in place. */
 bool tables_open(struct tables *tables, const struct ppl_options *options,
                  const struct own_columns *own, const txl_model *model,
                  const struct comparison *comparison);
-bool tables_commit(struct tables *tables);
 void tables_close(struct tables *tables);
+
+/* The files of all tables, those of standard output first; a table that is not asked for has none
+ * open. */
+enum { TABLES_FILES = 4 };
+void tables_files(struct tables *tables, struct outfile *files[TABLES_FILES]);
 
 /* True where the source is shown at all. */
 bool tables_any(const struct tables *tables);

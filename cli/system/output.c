@@ -290,20 +290,20 @@ static bool open_whole(struct outfile *file) {
 
 bool outfile_open(struct outfile *file, const char *path) {
     bool special;
-    *file = (struct outfile){.name = path};
+    *file = (struct outfile){.name = path, .has_reader = true};
     file->stream = output_open_special(path, &special);
     file->is_whole = !special;
-    if (!special)
-        return open_whole(file);
-    if (!file->stream && !signals_stopped())
+    file->open = special ? file->stream != NULL : open_whole(file);
+    if (special && !file->stream && !signals_stopped())
         terminal_error("%s: %s", path, strerror(errno));
-    return file->stream != NULL;
+    return file->open;
 }
 
 /* Reports the first failure, while errno still tells its cause. */
 static bool note_file_failure(struct outfile *file) {
     if (!file->failed && errno == EPIPE) {
         state.closed = true;
+        file->has_reader = false;
     } else if (!file->failed) {
         state.failed = true;
         terminal_error("%s: %s", file->name, strerror(errno));
@@ -316,29 +316,55 @@ bool outfile_usable(struct outfile *file) {
     return ferror(file->stream) == 0 || note_file_failure(file);
 }
 
-static bool commit_whole(struct outfile *file) {
-    txl_error error;
-    if (!output_file_commit(&file->whole, &error))
-        return true;
-    state.failed = true;
-    return terminal_error("%s", error.message);
+static bool note_whole(txl_status status, const txl_error *error) {
+    state.failed = state.failed || status;
+    return terminal_report(status, error);
 }
 
-bool outfile_commit(struct outfile *file) {
+static bool finish(struct outfile *file) {
     bool written = outfile_usable(file);
     written = (fclose(file->stream) == 0 || note_file_failure(file)) && written;
     file->stream = NULL;
-    if (file->is_whole) {
-        written = written && commit_whole(file);
-        close_whole(file);
+    if (!written || !file->is_whole)
+        return written || !file->has_reader;
+    txl_error error;
+    bool had_name = file->whole.temporary;
+    bool good = note_whole(output_file_finish(&file->whole, &error), &error);
+    if (!had_name && file->whole.temporary)
+        signals_add_temporary(file->whole.temporary);
+    return good;
+}
+
+bool outfiles_finish(struct outfile *const *files, size_t n) {
+    bool good = true;
+    for (size_t i = 0; i < n; i++)
+        good = (!files[i]->stream || finish(files[i])) && good;
+    return good;
+}
+
+bool outfiles_commit(struct outfile *const *files, size_t n) {
+    bool good = outfiles_finish(files, n);
+    for (size_t i = 0; i < n; i++) {
+        struct outfile *file = files[i];
+        txl_error error;
+        if (good && file->open && file->is_whole)
+            good = note_whole(output_file_commit(&file->whole, &error), &error);
+        if (file->open && file->is_whole)
+            close_whole(file);
+        file->open = false;
     }
-    return written || !state.failed;
+    return good;
+}
+
+bool outfile_commit(struct outfile *file) {
+    return outfiles_commit(&file, 1);
 }
 
 void outfile_abandon(struct outfile *file) {
-    if (!file->stream)
+    if (!file->open)
         return;
-    fclose(file->stream);
+    if (file->stream)
+        fclose(file->stream);
     if (file->is_whole)
         close_whole(file);
     *file = (struct outfile){0};

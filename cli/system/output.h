@@ -93,7 +93,8 @@ struct outfile {
     const char *name; /* as messages show it */
     bool is_whole;    /* else it is written in place, and the next member is unused */
     struct output_file whole;
-    bool failed;
+    bool open; /* also after the stream is closed, until it is put in place or abandoned */
+    bool failed, has_reader;
 };
 
 /* "-" is standard output.  A pipe waits for its reader.  False with the error printed, or when a
@@ -105,11 +106,17 @@ bool outfile_open(struct outfile *file, const char *path);
  * output's, or a write failed (the first failure prints its error). */
 bool outfile_usable(struct outfile *file);
 
-/* Puts the file into place and closes it.  False with the error printed; that a pipe's reader is
- * gone is no error.  The file is closed either way. */
+/* Writes what is left to files[n], closes their streams and flushes them to the disk; those that
+ * are not open are passed over.  False with the error printed; that a pipe's reader is gone is no
+ * error.
+ */
+bool outfiles_finish(struct outfile *const *files, size_t n);
+
+/* The same; then puts all of them in place, or none if any failed.  They are closed either way. */
+bool outfiles_commit(struct outfile *const *files, size_t n);
 bool outfile_commit(struct outfile *file);
 
-/* Closes the file, if it is open, without putting it into place. */
+/* Closes the file, if it is open, without putting it in place. */
 void outfile_abandon(struct outfile *file);
 
 /* Prints {"file", "error"} for a file that cannot be used, with the message of the last error. */
