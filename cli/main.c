@@ -1,5 +1,4 @@
 /* txl: finds the command and runs it. */
-#include "cli/system/blas_core.h"
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
@@ -7,9 +6,33 @@
 #include "txl.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+/* ---- OpenBLAS's threads -------------------------------------------------------------------- */
+
+/* Before main, OpenBLAS starts a thread for each processor that this process may use.  txl has
+ * threads of its own and never uses them, they would not be confined, and where memory is short
+ * they spin for ever.  So the process may use one processor until main begins. */
+static cpu_set_t processors[64]; /* 65,536 of them */
+static bool narrowed;
+
+/* Runs before the constructors of all libraries, and before a sanitizer's. */
+__attribute__((no_sanitize("address", "thread", "undefined"))) static void narrow(void) {
+    static cpu_set_t one[64];
+    int cpu = sched_getcpu();
+    if (cpu < 0 || syscall(SYS_sched_getaffinity, 0, sizeof processors, processors) <= 0)
+        return;
+    CPU_SET_S(cpu, sizeof one, one);
+    narrowed = syscall(SYS_sched_setaffinity, 0, sizeof one, one) == 0;
+}
+
+__attribute__((section(".preinit_array"), used)) static void (*const first)(void) = narrow;
+
+/* ---- The program --------------------------------------------------------------------------- */
 
 /* Opens a substitute for each standard stream that the caller closed, so that no file gets its
  * number.  Reading it finds nothing, writing to it fails. */
@@ -31,12 +54,9 @@ static const char *command_name(const char *argument) {
 }
 
 int main(int argc, char **argv) {
+    if (narrowed)
+        sched_setaffinity(0, sizeof processors, processors);
     fill_standard_streams();
-    const char *wrong = blas_core_mend(argv);
-    if (wrong) {
-        terminal_error("%s", wrong);
-        return STATUS_FAILURE;
-    }
     signals_install();
     if (argc < 2) {
         terminal_error("a command is missing (see txl --help)");

@@ -1027,10 +1027,15 @@ TXL_API void txl_decompressor_free(txl_decompressor *decompressor);
 TXL_API const char *txl_kernels_name(txl_error *error);
 
 /* The name of the processor core whose kernels OpenBLAS uses; lives as long as the process.
- * OpenBLAS chooses when it is loaded, and Debian 12's version takes some newer processors for very
- * old ones.  OPENBLAS_CORETYPE in the environment corrects that: Haswell for AVX2, SkylakeX for
- * AVX-512. */
+ * OpenBLAS chooses when it is loaded.  Its sgemm multiplies f32 weights with 64 rows of activations
+ * and more, in fast arithmetic. */
 TXL_API const char *txl_blas_name(void);
+
+/* NULL, or the core that OpenBLAS should use on this processor, because the one in use is slower:
+ * OPENBLAS_CORETYPE in the environment names a foreign one, or OpenBLAS takes the processor for an
+ * older one, as Debian 12's version does with some.  Products are the library's own then; setting
+ * OPENBLAS_CORETYPE to the returned name before the process starts brings sgemm back. */
+TXL_API const char *txl_blas_better_core(void);
 
 /* What `threads` threads (0: one for each processor) reach at best: bytes/s read from a buffer far
  * larger than the caches, and flop/s of OpenBLAS's sgemm with the shapes of scoring.  Each

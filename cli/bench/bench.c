@@ -6,7 +6,6 @@
 #include "cli/model/published.h"
 #include "cli/model/settings.h"
 #include "cli/options/numbers.h"
-#include "cli/system/blas_core.h"
 #include "cli/system/fixed_line.h"
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
@@ -482,8 +481,7 @@ static bool open_shape(struct bench *b) {
     b->model.name = published_shapes[options->shape];
     if (status)
         return terminal_error("%s", error.message);
-    if (blas_core_hint())
-        terminal_note("%s", blas_core_hint());
+    model_note_blas(&b->model);
     return true;
 }
 

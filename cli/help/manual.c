@@ -125,10 +125,8 @@ static const struct {
      "The kernels to use instead of the best that the processor has; txl version prints "
      "those in use. For a name that the processor cannot run, an error lists those it can."},
     {"OPENBLAS_CORETYPE", "generate ppl train bench version compress decompress",
-     "The kernels of OpenBLAS. If it is not set, and OpenBLAS takes the processor for an "
-     "older one, txl sets it and starts itself anew."},
-    {"OPENBLAS_NUM_THREADS", "generate ppl train bench version compress decompress",
-     "txl sets it to 1 in the same way, because it has threads of its own."},
+     "The kernels of OpenBLAS, if it chooses badly: Haswell for processors with AVX2, SkylakeX "
+     "with AVX-512. With kernels that are slower than the processor, txl multiplies with its own."},
     {"NO_COLOR", "ppl", "If it is set and not empty, --heat prints no colours."},
     {"CLICOLOR_FORCE", "ppl",
      "If it is set to anything but 0, --heat prints colours into files and pipes too."},

@@ -140,7 +140,7 @@ static size_t count_threads(void) {
 }
 
 /* Landlock applies to the calling thread and to those that it starts.  OpenBLAS has started threads
- * before if the program could not start anew without them (blas_core.h). */
+ * before if the system does not let a process choose its processors (main.c). */
 static void tell_of_threads(void) {
     size_t n = count_threads();
     if (n > 1)

@@ -2,16 +2,22 @@
  * rows of activations:
  *
  *     up to FEW_ROWS            the product kernels, which read the weights once
+ *     64 and more, f32 weights  OpenBLAS's sgemm, one call a task
  *     up to panels->most_rows   activations are packed into panels, and all panels are multiplied
  *                               by one part of the weights after another
  *     more                      each task packs its weights (f32_product); kernels without that
- *                               product use sgemm for each block of weights
+ *                               product widen them for sgemm
+ *
+ * Where OpenBLAS runs kernels that are slower than the processor, sgemm is not used if there is
+ * another way.
  *
  * The exact arithmetic has one way for any number of rows: dot products of rows of activations and
  * rows of weights, which few rows read as they are stored and many rows widened. */
 #include "compute.h"
+#include "blas.h"
 #include "lib/base/error.h"
 #include "lib/base/q8.h"
+#include "lib/base/sizes.h"
 
 #include <cblas.h>
 #include <stdlib.h>
@@ -28,10 +34,14 @@ enum {
      * than a page: the processor's own prefetching ends at a page. */
     DISTANT_BYTES = 1 << 24,
     PAGE = 4096,
-    SGEMM_BLOCK = 512, /* rows of weights in a block, at most, if rows are many */
-    /* elements of weights in such a block, at most: about half of a second-level cache */
-    SGEMM_ELEMENTS = 1 << 19,
-    WIDE_ROWS = 48 /* rows of weights that a task packs: few, so that threads end together */
+    BLOCK_ROWS = 512,         /* rows of weights in a block of a softmax, at most */
+    BLOCK_ELEMENTS = 1 << 19, /* elements in it: about half of a second-level cache */
+    SGEMM_ROWS = 64,          /* rows of activations from which sgemm multiplies f32 weights */
+    SGEMM_BLOCK = 512,        /* rows of weights in a call of sgemm, at most */
+    SGEMM_LARGEST = 1 << 21,  /* their elements */
+    SGEMM_MOST_ROWS = 256,    /* rows of activations in a call, at most */
+    SGEMM_TASKS = 8, /* calls that a product is cut into, at least, if it is large enough */
+    WIDE_ROWS = 48   /* rows of weights that a task packs: few, so that threads end together */
 };
 
 /* OpenBLAS maps a buffer for each thread that calls it, and retries for ever if it cannot.  So the
@@ -79,12 +89,12 @@ void compute_order(struct compute *compute, const struct matrix *w) {
 }
 
 txl_status compute_open(struct compute *compute, const struct kernels *kernels, int threads,
-                        txl_error *error) {
+                        bool reaches_sgemm, txl_error *error) {
     compute->kernels = kernels;
     compute->pool = pool_new_with(threads, read_ahead_fetch, compute->ahead);
     if (!compute->pool)
         return txl_fail(error, TXL_MEMORY, "threads cannot be started");
-    return check_blas_memory(threads, error);
+    return reaches_sgemm ? check_blas_memory(threads, error) : TXL_OK;
 }
 
 void compute_close(struct compute *compute) {
@@ -96,8 +106,8 @@ static size_t panel_depth(size_t k) {
 }
 
 size_t compute_block_rows(const struct matrix *w) {
-    size_t rows = SGEMM_ELEMENTS / w->n_col / 16 * 16;
-    return rows < 16 ? 16 : rows > SGEMM_BLOCK ? SGEMM_BLOCK : rows;
+    size_t rows = BLOCK_ELEMENTS / w->n_col / 16 * 16;
+    return rows < 16 ? 16 : rows > BLOCK_ROWS ? BLOCK_ROWS : rows;
 }
 
 /* Rows of weights that are packed together. */
@@ -199,6 +209,13 @@ static void round_operand(const struct compute *compute, struct operand *x) {
     pool_run(compute->pool, (int)((x->n + FEW_ROWS - 1) / FEW_ROWS), round_task, x);
 }
 
+bool compute_uses_sgemm(const struct kernels *kernels, size_t n_x, const struct matrix *w) {
+    if (kernels->is_exact || n_x < SGEMM_ROWS)
+        return false;
+    return (w->type == WEIGHTS_F32 && !blas_better_core()) ||
+           (!kernels->f32_product && n_x > kernels->panels[w->type]->most_rows);
+}
+
 struct operand compute_prepare(const struct compute *compute, size_t n_x, const float *x,
                                size_t ldx, const struct matrix *w) {
     struct operand operand = {
@@ -209,7 +226,8 @@ struct operand compute_prepare(const struct compute *compute, size_t n_x, const 
         return operand;
     }
     operand.panels = compute->kernels->panels[w->type];
-    if (n_x > FEW_ROWS && n_x <= operand.panels->most_rows) {
+    if (n_x > FEW_ROWS && n_x <= operand.panels->most_rows &&
+        !compute_uses_sgemm(compute->kernels, n_x, w)) {
         operand.packed = compute->packed;
         pool_run(compute->pool, (int)n_panel(n_x), pack_task, &operand);
     } else if (n_x <= FEW_ROWS && w->type == WEIGHTS_Q8) {
@@ -289,9 +307,23 @@ static void product_packed(const struct compute *compute, int thread, const stru
     product->multiply_rows(x->x, x->ld, &right, w->n_col, 0, x->n, 0, n, false, y, ldy);
 }
 
+/* Y[x.n, n] = activation(X B^T + bias) for rows [first, first + n) of W. */
+static void product_sgemm(const struct compute *compute, int thread, const struct operand *x,
+                          const struct matrix *w, size_t first, size_t n, const float *bias,
+                          enum activation activation, float *y, size_t ldy) {
+    const float *wide = wide_rows(compute, thread, w, first, n);
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)x->n, (int)n, (int)w->n_col, 1, x->x,
+                (int)x->ld, wide, (int)w->n_col, 0, y, (int)ldy);
+    finish_block(compute, x->n, n, bias ? bias + first : NULL, activation, y, ldy);
+}
+
 void compute_product_block(const struct compute *compute, int thread, const struct operand *x,
                            const struct matrix *w, size_t first, size_t n, const float *bias,
                            enum activation activation, float *y, size_t ldy) {
+    if (compute_uses_sgemm(compute->kernels, x->n, w)) {
+        product_sgemm(compute, thread, x, w, first, n, bias, activation, y, ldy);
+        return;
+    }
     if (x->packed && x->panels == compute->kernels->panels[w->type]) {
         for (size_t done = 0; done < n; done += PANEL_ROWS) {
             size_t part = n - done < PANEL_ROWS ? n - done : PANEL_ROWS;
@@ -309,17 +341,18 @@ void compute_product_block(const struct compute *compute, int thread, const stru
                                                wide_rows(compute, thread, w, first, n), y, ldy);
     } else if (x->n <= FEW_ROWS && w->type != WEIGHTS_Q8) {
         compute->kernels->product[w->type](x->n, n, w->n_col, x->x, x->ld, rows.data, y, ldy);
-    } else if (x->n > FEW_ROWS && compute->kernels->f32_product) {
+    } else {
         size_t most = packed_rows(w);
         for (size_t done = 0; done < n; done += most)
             product_packed(compute, thread, x, w, first + done, n - done < most ? n - done : most,
                            y + done, ldy);
-    } else {
-        const float *wide = wide_rows(compute, thread, w, first, n);
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)x->n, (int)n, (int)w->n_col, 1,
-                    x->x, (int)x->ld, wide, (int)w->n_col, 0, y, (int)ldy);
     }
     finish_block(compute, x->n, n, bias ? bias + first : NULL, activation, y, ldy);
+}
+
+/* Parts of at most `size` that n makes. */
+static size_t blocks(size_t n, size_t size) {
+    return (n + size - 1) / size;
 }
 
 /* ---- Whole products ----------------------------------------------------------------------- */
@@ -327,7 +360,7 @@ void compute_product_block(const struct compute *compute, int thread, const stru
 struct product {
     const struct compute *compute;
     struct operand x;
-    size_t ldy, block;
+    size_t ldy, block, rows; /* rows of W in a task; by sgemm, rows of X too */
     const float *bias;
     const struct matrix *w;
     enum activation activation;
@@ -342,10 +375,32 @@ static void product_task(void *context, int i, int thread) {
                           p->y + first, p->ldy);
 }
 
-/* Whether tasks of a product of many rows take few rows of weights, as ours do and sgemm does not.
- */
-static bool is_divided(const struct compute *compute) {
-    return compute->kernels->f32_product || compute->kernels->is_exact;
+/* Task i of a product by sgemm: a block of rows of W, for a block of rows of X. */
+static void sgemm_task(void *context, int i, int thread) {
+    const struct product *p = context;
+    size_t across = blocks(p->w->n_row, p->block);
+    size_t first = (size_t)i % across * p->block, row = (size_t)i / across * p->rows;
+    struct operand x = p->x;
+    x.n = smaller(p->rows, x.n - row);
+    x.x += row * x.ld;
+    product_sgemm(p->compute, thread, &x, p->w, first, smaller(p->block, p->w->n_row - first),
+                  p->bias, p->activation, p->y + row * p->ldy + first, p->ldy);
+}
+
+/* Each call of sgemm packs its rows of W and of X, so blocks are as large as gives every thread of
+ * a few one.  Their sizes depend on the shapes alone, so that the result is the same for any number
+ * of threads. */
+static void multiply_by_sgemm(struct product *p) {
+    size_t n_w = p->w->n_row, n_x = p->x.n;
+    p->block = smaller(smaller(n_w, SGEMM_BLOCK), SGEMM_LARGEST / p->w->n_col / 16 * 16 + 16);
+    p->rows = smaller(n_x, SGEMM_MOST_ROWS);
+    while (blocks(n_w, p->block) * blocks(n_x, p->rows) < SGEMM_TASKS &&
+           larger(p->block, p->rows) >= 2 * SGEMM_ROWS)
+        if (p->block >= p->rows)
+            p->block = blocks(p->block, 32) * 16;
+        else
+            p->rows = blocks(p->rows, 2);
+    pool_run(p->compute->pool, (int)(blocks(n_w, p->block) * blocks(n_x, p->rows)), sgemm_task, p);
 }
 
 void compute_product(const struct compute *compute, size_t n_x, const float *x, size_t ldx,
@@ -353,10 +408,11 @@ void compute_product(const struct compute *compute, size_t n_x, const float *x, 
                      float *y, size_t ldy) {
     read_ahead_begin(compute->ahead, n_x <= FEW_ROWS ? w : NULL);
     struct operand operand = compute_prepare(compute, n_x, x, ldx, w);
-    size_t block = n_x <= FEW_ROWS       ? stream_rows(w)
-                   : operand.packed      ? PANEL_ROWS
-                   : is_divided(compute) ? packed_rows(w)
-                                         : compute_block_rows(w);
-    struct product p = {compute, operand, ldy, block, bias, w, activation, y};
-    pool_run(compute->pool, (int)((w->n_row + block - 1) / block), product_task, &p);
+    struct product p = {compute, operand, ldy, 0, 0, bias, w, activation, y};
+    if (compute_uses_sgemm(compute->kernels, n_x, w)) {
+        multiply_by_sgemm(&p);
+        return;
+    }
+    p.block = n_x <= FEW_ROWS ? stream_rows(w) : operand.packed ? PANEL_ROWS : packed_rows(w);
+    pool_run(compute->pool, (int)blocks(w->n_row, p.block), product_task, &p);
 }

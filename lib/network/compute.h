@@ -25,9 +25,12 @@ void compute_lay_out(struct compute *compute, int threads, size_t scratch_size, 
 /* Says that products of few rows read this matrix after those named before, so that it can be
  * prefetched.  A matrix without data is ignored. */
 void compute_order(struct compute *compute, const struct matrix *w);
-/* Starts the threads, which allocate pool_bytes(threads).  Fails with TXL_MEMORY. */
+/* Whether products of n_x rows with W are OpenBLAS's sgemm. */
+bool compute_uses_sgemm(const struct kernels *kernels, size_t n_x, const struct matrix *w);
+/* Starts the threads, which allocate pool_bytes(threads).  `reaches_sgemm` says that products will
+ * use sgemm, for which OpenBLAS needs memory of its own.  Fails with TXL_MEMORY. */
 txl_status compute_open(struct compute *compute, const struct kernels *kernels, int threads,
-                        txl_error *error);
+                        bool reaches_sgemm, txl_error *error);
 void compute_close(struct compute *compute);
 
 /* Floats of scratch that products with this matrix need, for up to n_x rows. */

@@ -44,6 +44,19 @@ size_t layers_scratch(const struct network *network, size_t n_x, size_t n_positi
     return most;
 }
 
+bool layers_reach_sgemm(const struct network *network, const struct kernels *kernels, size_t n_x) {
+    struct parameter_walk walk = parameter_walk(network->parameters, network->settings);
+    struct parameter_tensor t;
+    while (parameter_next(&walk, &t)) {
+        const struct parameter *p = t.parameter;
+        if (p->kind != PARAMETER_VECTOR &&
+            compute_uses_sgemm(kernels, n_x,
+                               parameter_matrix(p, network_part(network, p->scope, t.i))))
+            return true;
+    }
+    return false;
+}
+
 void layers_costs(const struct network *network, uint64_t *bytes, uint64_t *products) {
     struct parameter_walk walk = parameter_walk(network->parameters, network->settings);
     struct parameter_tensor t;

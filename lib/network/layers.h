@@ -27,6 +27,9 @@ void layers_order(const struct network *network, struct compute *compute);
  * n_position rows where position rows are computed. */
 size_t layers_scratch(const struct network *network, size_t n_x, size_t n_position);
 
+/* Whether products of n_x rows with any of the network's matrices are OpenBLAS's sgemm. */
+bool layers_reach_sgemm(const struct network *network, const struct kernels *kernels, size_t n_x);
+
 /* Adds the bytes and products, for one row, of all weights but embedding and softmax. */
 void layers_costs(const struct network *network, uint64_t *bytes, uint64_t *products);
 

@@ -3,7 +3,7 @@
 #include "families.h"
 #include "lib/base/error.h"
 #include "lib/base/json_memory.h"
-#include "lib/network/blas_threads.h"
+#include "lib/network/blas.h"
 #include "lib/network/random_weights.h"
 #include "lib/text/decoder.h"
 #include "lib/text/encoder.h"
@@ -331,6 +331,10 @@ const char *txl_version(void) {
 
 const char *txl_blas_name(void) {
     return openblas_get_corename();
+}
+
+const char *txl_blas_better_core(void) {
+    return blas_better_core();
 }
 
 void txl_model_costs(const txl_model *model, const txl_settings *settings, txl_costs *costs) {

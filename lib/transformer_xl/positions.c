@@ -26,6 +26,11 @@ size_t positions_scratch(const struct position_plan *plan) {
     return product > queries ? product : queries;
 }
 
+bool positions_reach_sgemm(const struct position_plan *plan, const struct kernels *kernels) {
+    struct matrix sines = {.type = WEIGHTS_F32, .n_row = plan->distances, .n_col = plan->d_model};
+    return has_few(plan) && compute_uses_sgemm(kernels, FIRST_TOKENS * plan->n_head, &sines);
+}
+
 static void *lay_out(const void *planned, struct arena *arena) {
     const struct position_plan *plan = planned;
     struct positions unused, *taken = arena_take(arena, 1, sizeof *taken);

@@ -69,6 +69,8 @@ struct positions {
 struct positions *positions_new(const struct position_plan *plan, txl_error *error);
 /* Bytes that positions_new allocates. */
 uint64_t positions_bytes(const struct position_plan *plan);
+/* Whether products with these rows are OpenBLAS's sgemm. */
+bool positions_reach_sgemm(const struct position_plan *plan, const struct kernels *kernels);
 /* Floats of scratch that each thread needs, in addition to products of POSITION_BLOCK rows with
  * each layer's W_r. */
 size_t positions_scratch(const struct position_plan *plan);

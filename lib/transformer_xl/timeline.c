@@ -207,7 +207,11 @@ static txl_status timeline_open(struct timeline *t, const struct kernels *kernel
                                 struct timeline *like, txl_error *error) {
     struct transformer_xl_timeline *timeline = xl_timeline(t);
     const struct position_plan positions = plan_positions(timeline->net, &t->settings);
-    txl_status status = compute_open(&t->compute, kernels, t->settings.threads, error);
+    const bool reaches_sgemm =
+        layers_reach_sgemm(t->network, kernels, larger(t->chunk, POSITION_BLOCK)) ||
+        positions_reach_sgemm(&positions, kernels);
+    txl_status status =
+        compute_open(&t->compute, kernels, t->settings.threads, reaches_sgemm, error);
     if (!status)
         status = layers_open(&t->layers, t->compute.pool, error);
     if (!status)

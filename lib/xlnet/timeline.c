@@ -94,7 +94,8 @@ static uint64_t timeline_bytes(const struct network *network, const txl_settings
 static txl_status timeline_open(struct timeline *t, const struct kernels *kernels,
                                 struct timeline *like, txl_error *error) {
     struct xlnet_timeline *timeline = xlnet_timeline(t);
-    txl_status status = compute_open(&t->compute, kernels, t->settings.threads, error);
+    txl_status status = compute_open(&t->compute, kernels, t->settings.threads,
+                                     layers_reach_sgemm(t->network, kernels, XLNET_CHUNK), error);
     if (!status)
         status = layers_open(&t->layers, t->compute.pool, error);
     if (status)

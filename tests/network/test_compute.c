@@ -3,6 +3,7 @@
 #include "lib/base/half.h"
 #include "lib/base/q8.h"
 #include "lib/kernels/kernels.h"
+#include "lib/network/blas.h"
 #include "lib/network/compute.h"
 #include "tests/unit.h"
 
@@ -12,7 +13,7 @@
 
 enum { MOST_X = 520, MOST_ROWS = 330, MOST_COLUMNS = 410, THREADS = 2, BEYOND = 3 };
 
-static const size_t numbers_of_rows[] = {1, 8, 9, 70, 256, 257, 300, MOST_X};
+static const size_t numbers_of_rows[] = {1, 8, 9, 63, 64, 70, 256, 257, 300, MOST_X};
 static const struct {
     size_t rows, columns;
 } shapes[] = {{MOST_ROWS, 64}, {41, MOST_COLUMNS}, {145, 70}};
@@ -112,11 +113,23 @@ static void check_kernels(const struct kernels *kernels, const struct weights_pa
     compute_lay_out(&compute, THREADS, scratch, packed, 0, &arena);
     assert_int_equal(arena_open(&arena, arena.used, "a test", &error), TXL_OK);
     compute_lay_out(&compute, THREADS, scratch, packed, 0, &arena);
-    assert_int_equal(compute_open(&compute, kernels, THREADS, &error), TXL_OK);
+    assert_int_equal(compute_open(&compute, kernels, THREADS, true, &error), TXL_OK);
     for (size_t i = 0; i < sizeof numbers_of_rows / sizeof *numbers_of_rows; i++)
         check_product(&compute, w, numbers_of_rows[i], x, y);
     compute_close(&compute);
     arena_close(&arena);
+}
+
+TEST(sgemm_multiplies_f32_and_many_rows) {
+    struct matrix w = {.type = WEIGHTS_F32, .n_row = 1, .n_col = 1};
+    txl_error error;
+    const struct kernels *kernels;
+    assert_int_equal(kernels_choose(&kernels, &error), TXL_OK);
+    assert_false(compute_uses_sgemm(kernels, 63, &w));
+    assert_true(compute_uses_sgemm(kernels, 64, &w) == !blas_better_core());
+    assert_false(compute_uses_sgemm(kernels->exact, 64, &w));
+    w.type = WEIGHTS_Q8;
+    assert_false(compute_uses_sgemm(kernels, 64, &w));
 }
 
 TEST(products) {
