@@ -259,14 +259,15 @@ typedef enum txl_memory_type {
     TXL_MEMORY_BF16
 } txl_memory_type;
 
-/* The type in which many rows of activations are multiplied by weights.  TXL_COMPUTE_INT8, for
- * weights in q8, rounds activations to 8 bits too, with a scale for each 64 (SPEED.md has its speed
- * and its loss).  It is for scoring: a token's scores then depend on how many tokens are fed with
- * it. */
-typedef enum txl_compute {
-    TXL_COMPUTE_BY_TYPE = 0, /* as the weights' type asks */
-    TXL_COMPUTE_INT8
-} txl_compute;
+/* What activations are rounded to before weights multiply them.  By default they stay in f32; where
+ * up to eight rows of them meet weights in q8, they have 16 bits, with a scale for each row.
+ * TXL_COMPUTE_BF16, for weights in bf16, and TXL_COMPUTE_INT8, for weights in q8, round more than
+ * eight rows at a time to the weights' type: to bf16, or to 8 bits with a scale for each 64.  That
+ * is faster where the processor multiplies such numbers, and gives the same within float rounding
+ * where it does not (SPEED.md has the speed and the errors; the kernels "avx512fp16" keep 11 bits
+ * for TXL_COMPUTE_BF16).  Both are for scoring: a token's scores then depend on how many tokens are
+ * fed with it. */
+typedef enum txl_compute { TXL_COMPUTE_F32 = 0, TXL_COMPUTE_INT8, TXL_COMPUTE_BF16 } txl_compute;
 
 /* How a session rounds.  With the fast arithmetic, results differ by rounding between kinds of
  * processors and between divisions of the ids into calls (SPEED.md has the figures).
@@ -274,8 +275,8 @@ typedef enum txl_compute {
  * With the exact arithmetic, the same weights file, settings and ids give the same bits: for any
  * division into calls, any number of threads, any sessions fed together, any processor, any
  * compiler and any later version.  weights-format.md specifies it.  It needs a Transformer-XL with
- * relative positions (attn_type 0 or 1), a memory in f32 or f16, and TXL_COMPUTE_BY_TYPE; all else
- * is TXL_UNSUPPORTED. */
+ * relative positions (attn_type 0 or 1), a memory in f32 or f16, and TXL_COMPUTE_F32; all else is
+ * TXL_UNSUPPORTED. */
 typedef enum txl_arithmetic {
     TXL_ARITHMETIC_FAST = 0,
     TXL_ARITHMETIC_EXACT /* number 1 of weights-format.md */
@@ -1046,8 +1047,8 @@ TXL_API txl_status txl_measure_sgemm(int threads, double *flops_per_second, txl_
 
 /* The numbers that a product of many rows multiplies. */
 typedef enum txl_products {
-    TXL_PRODUCTS_F32 = 0,      /* weights in f32, f16 and q8, and training in f32 */
-    TXL_PRODUCTS_BF16,         /* weights in bf16 */
+    TXL_PRODUCTS_F32 = 0,      /* TXL_COMPUTE_F32, and training in f32 */
+    TXL_PRODUCTS_BF16,         /* weights in bf16 with TXL_COMPUTE_BF16 */
     TXL_PRODUCTS_INT8,         /* weights in q8 with TXL_COMPUTE_INT8 */
     TXL_PRODUCTS_TRAINING_BF16 /* training in bf16 */
 } txl_products;

@@ -25,15 +25,12 @@ enum {
 
 #define KNOWN_TOKENS 200
 #define SECONDS 4
-/* For training as in `train_computes`, then for q8 weights. */
-static const char *const bench_computes[] = {"f32", "bf16", "int8", NULL};
-enum { COMPUTE_INT8 = 2 };
 
 struct bench_options {
     struct common_options common;
     struct session_options session; /* mem_len stays unset: mem_lens replaces it */
     const char *mem_lens;
-    int shape, type, mode, compute;
+    int shape, type, mode;
     int64_t refresh, known, batch;
     double dropout, seconds;
     bool json, csv;
@@ -268,23 +265,22 @@ static json_t *number_unless(bool without, int64_t n) {
     return without ? json_null() : json_integer((json_int_t)n);
 }
 
-/* For CSV the type says what --compute int8 makes of q8 weights, and fractions of a byte or an
- * operation, which only rounds have, are rounded; in JSON they are cut off. */
+/* For CSV fractions of a byte or an operation, which only rounds have, are rounded; in JSON they
+ * are cut off. */
 static json_t *speed_to_json(const struct bench *b, const struct result *r, bool csv) {
-    bool rounds = r->mode == MODE_REFRESHED, int8 = b->settings.compute == TXL_COMPUTE_INT8;
+    bool rounds = r->mode == MODE_REFRESHED;
     return json_pack(
-        "{s:s, s:s, s:s*, s:s, s:i, s:i, s:o, s:f, s:f, s:f, s:I, s:I, s:f, s:f, s:s, s:f, s:f, "
+        "{s:s, s:s, s:s, s:s, s:i, s:i, s:o, s:f, s:f, s:f, s:I, s:I, s:f, s:f, s:s, s:f, s:f, "
         "s:s, s:s, s:o, s:o}",
-        "mode", modes[r->mode], "type", csv && int8 ? "q8/int8" : txl_model_type(b->model.handle),
-        "compute", int8 && !csv ? session_computes[TXL_COMPUTE_INT8] : NULL, "memory_type",
-        memory_types[b->settings.memory_type], "threads", b->settings.threads, "tgt_len",
-        b->settings.tgt_len, "mem_len", number_unless(rounds, b->settings.mem_len),
-        "tokens_per_second", r->rate, "p10", r->p10, "p90", r->p90, "bytes_per_token",
-        (json_int_t)(csv ? rint(r->bytes) : r->bytes), "flops_per_token",
-        (json_int_t)(csv ? rint(r->flops) : r->flops), "read_bandwidth", r->bandwidth, "sgemm_peak",
-        r->sgemm, "instruction", r->instruction, "instruction_peak", r->peak, "share_of_limit",
-        r->share, "kernels", txl_kernels_name(NULL), "blas", txl_blas_name(), "refresh",
-        number_unless(!rounds, b->options->refresh), "known",
+        "mode", modes[r->mode], "type", txl_model_type(b->model.handle), "memory_type",
+        memory_types[b->settings.memory_type], "compute", session_computes[b->settings.compute],
+        "threads", b->settings.threads, "tgt_len", b->settings.tgt_len, "mem_len",
+        number_unless(rounds, b->settings.mem_len), "tokens_per_second", r->rate, "p10", r->p10,
+        "p90", r->p90, "bytes_per_token", (json_int_t)(csv ? rint(r->bytes) : r->bytes),
+        "flops_per_token", (json_int_t)(csv ? rint(r->flops) : r->flops), "read_bandwidth",
+        r->bandwidth, "sgemm_peak", r->sgemm, "instruction", r->instruction, "instruction_peak",
+        r->peak, "share_of_limit", r->share, "kernels", txl_kernels_name(NULL), "blas",
+        txl_blas_name(), "refresh", number_unless(!rounds, b->options->refresh), "known",
         number_unless(!rounds, b->options->known));
 }
 
@@ -382,10 +378,9 @@ static uint64_t target_flops(const txl_model *model) {
 static txl_products products_of(const struct bench *b, enum mode mode) {
     if (mode == MODE_TRAIN)
         return b->training.how.bf16 ? TXL_PRODUCTS_TRAINING_BF16 : TXL_PRODUCTS_F32;
-    if (b->settings.compute == TXL_COMPUTE_INT8)
-        return TXL_PRODUCTS_INT8;
-    return strcmp(txl_model_type(b->model.handle), "bf16") == 0 ? TXL_PRODUCTS_BF16
-                                                                : TXL_PRODUCTS_F32;
+    return b->settings.compute == TXL_COMPUTE_INT8   ? TXL_PRODUCTS_INT8
+           : b->settings.compute == TXL_COMPUTE_BF16 ? TXL_PRODUCTS_BF16
+                                                     : TXL_PRODUCTS_F32;
 }
 
 /* The cost of a token depends on `settings`. */
@@ -416,7 +411,7 @@ static bool measure_training(struct bench *b) {
                               .epsilon = TRAIN_EPSILON,
                               .dropout = isnan(options->dropout) ? TRAIN_DROPOUT : options->dropout,
                               .seed = SEED,
-                              .bf16 = options->compute == COMPUTE_BF16,
+                              .bf16 = options->session.compute == TXL_COMPUTE_BF16,
                               .threads = b->settings.threads};
     bool good = bench_training_open(&b->training, b->model.handle, &how, draw_id, b);
     if (good) {
@@ -498,8 +493,6 @@ static bool set_up(struct bench *b) {
         return false;
     txl_model_defaults(b->model.handle, &b->settings);
     settings_override(&b->settings, &b->options->session, &b->options->common);
-    if (b->options->compute == COMPUTE_INT8)
-        b->settings.compute = TXL_COMPUTE_INT8;
     size_t tgt_len = (size_t)b->settings.tgt_len, many = model_score_tokens(&b->model);
     b->unit = tgt_len < many ? many / tgt_len * tgt_len : tgt_len;
     size_t known = (size_t)b->options->known;
@@ -548,9 +541,8 @@ static int check_options(const struct command *command, const struct bench_optio
                                       "and memory are f32");
     if (!trains && (options->batch != INTEGER_UNSET || !isnan(options->dropout)))
         return options_wrong(command, "--batch and --dropout need --mode train");
-    if (options->compute != CHOICE_UNSET && trains != (options->compute <= COMPUTE_BF16))
-        return options_wrong(command, "--compute int8 is for q8 weights, f32 and bf16 need --mode "
-                                      "train");
+    if (trains && options->session.compute == TXL_COMPUTE_INT8)
+        return options_wrong(command, "--mode train has no --compute int8, only f32 and bf16");
     return OPTIONS_RUN;
 }
 
@@ -558,7 +550,6 @@ static const struct bench_options defaults = {.session = SESSION_UNSET,
                                               .shape = CHOICE_UNSET,
                                               .type = CHOICE_UNSET,
                                               .mode = CHOICE_UNSET,
-                                              .compute = CHOICE_UNSET,
                                               .batch = INTEGER_UNSET,
                                               .dropout = NAN,
                                               .refresh = REFRESH_TOKENS,
@@ -607,6 +598,7 @@ static const struct option_row options[] = {
     CLAMP_LEN_ROW(.standard = "the checkpoint's", .offset = PLACE(session.clamp_len)),
     SAME_LENGTH_ROW(.standard = "the checkpoint's", .offset = PLACE(session.same_length)),
     MEMORY_TYPE_ROW(PLACE(session.memory_type)),
+    COMPUTE_ROW(PLACE(session.compute)),
     {"mode", OPTION_CHOICE, PLACE(mode),
      "measure scoring whole segments, generating with a full memory, generating with all "
      "known tokens read again in each round (XLNet), or training",
@@ -619,10 +611,7 @@ static const struct option_row options[] = {
     {"seconds", OPTION_REAL, PLACE(seconds),
      "measure for S seconds, or longer if three samples take longer", .argument = "S",
      .standard = TEXT_OF(SECONDS), .most = 86400},
-    {"compute", OPTION_CHOICE, PLACE(compute),
-     "train: f32 or bf16, as in txl train; other modes: int8 for q8 weights, as in txl ppl",
-     .section = "Training", .choices = bench_computes, .standard = "f32"},
-    {"batch", OPTION_INTEGER, PLACE(batch), "train: streams of a step",
+    {"batch", OPTION_INTEGER, PLACE(batch), "train: streams of a step", .section = "Training",
      .standard = TEXT_OF(TRAIN_BATCH), .least = 1, .most = 1 << 20},
     {"dropout", OPTION_REAL, PLACE(dropout), "train: drop this share of activations",
      .standard = TEXT_OF(TRAIN_DROPOUT), .most = 0.99},
@@ -635,8 +624,8 @@ static const struct note notes[] = {
     {"Measurements",
      "bench fills the memory first, and warms up with a sample that does not count. Right "
      "before every other sample it measures the machine's limits with the same threads: "
-     "the best rate of reading a large buffer, OpenBLAS's best sgemm, and, where weights "
-     "are multiplied in bf16 or 8 bits, the peak of the processor's instruction for it, "
+     "the best rate of reading a large buffer, OpenBLAS's best sgemm, and, where --compute "
+     "multiplies bf16 or 8 bits, the peak of the processor's instruction for it, "
      "with operands in registers.\n\n"
      "A result is the median of the samples, with their 10th and 90th percentile, the "
      "medians of the limits, and the share of the limit. For generating the share is "
@@ -655,8 +644,9 @@ static const struct note notes[] = {
      "attention's three products three times over the positions that a token sees."},
     {"JSON and CSV",
      "The fields, of each measurement:\n\n"
-     " mode type memory_type threads tgt_len mem_len tokens_per_second\n"
-     " p10 p90 bytes_per_token flops_per_token read_bandwidth\n"
+     " mode type memory_type compute threads tgt_len mem_len\n"
+     " tokens_per_second p10 p90 bytes_per_token flops_per_token\n"
+     " read_bandwidth\n"
      " sgemm_peak instruction instruction_peak share_of_limit\n"
      " kernels blas refresh known\n\n"
      "or with --mode train\n\n"
@@ -671,7 +661,7 @@ static const struct note notes[] = {
     SUMMARY_NOTE(
         " txl bench: measurements seconds tgt_len mem_len clamp_len same_length\n"
         "     same_length_reach layer_norm_eps memory_start cluster_order type\n"
-        "     memory_type threads streams kernels blas model",
+        "     memory_type compute threads streams kernels blas model",
         "For an XLNet same_length and cluster_order are left out, and family and activation "
         "come before type. mem_len is the last one measured. The model's name runs to the "
         "end of the line."),
@@ -679,7 +669,8 @@ static const struct note notes[] = {
 
 static const struct example examples[] = {
     {"txl bench", "the built-in model on this machine"},
-    {"txl bench --shape wt103-large --type bf16", "a published shape, no file needed"},
+    {"txl bench --shape wt103-large --type bf16 --compute bf16",
+     "a published shape, no file needed"},
     {"txl bench --shape xlnet-base --mode refreshed --known 200",
      "as txl generate works by default"},
     {"txl bench --model wt103.txl --mem-len 0,400,1600 --csv", "what memory costs, for a table"},

@@ -345,6 +345,7 @@ static const struct option_row rows[] = {
     RAW_OUTPUT_ROW(struct fill_options, raw_output),
     LENGTH_ROWS(struct fill_options, session),
     MEMORY_TYPE_ROW(PLACE(session.memory_type)),
+    COMPUTE_ROW(PLACE(session.compute)),
     MODEL_ROW,
     LOW_MEMORY_ROW,
     COMMON_ROWS,
@@ -380,8 +381,8 @@ static const struct note notes[] = {
         " txl fill: gaps tokens pieces seed seconds temperature top_k top_p [min_p]\n"
         "     [typical] [repetition_penalty repeat_last] [no_repeat_ngram]\n"
         "     allow_unk text tgt_len mem_len clamp_len layer_norm_eps memory_start\n"
-        "     [unwrap] family activation order type memory_type threads streams\n"
-        "     kernels blas model",
+        "     [unwrap] family activation order type memory_type compute threads\n"
+        "     streams kernels blas model",
         "Keys in brackets appear if their option is on. The model's name runs to the end of "
         "the line."),
     {0}};

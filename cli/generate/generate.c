@@ -292,6 +292,7 @@ static int check_learning(const struct command *command, const struct generate_o
         {o->interactive, "--interactive"},
         {o->refresh != INTEGER_UNSET, "--refresh"},
         {o->session.memory_type != CHOICE_UNSET, "--memory-type"},
+        {o->session.compute != CHOICE_UNSET, "--compute"},
         {o->session.arithmetic == TXL_ARITHMETIC_EXACT, "--arithmetic exact"},
         {o->common.low_memory, "--low-memory"},
     };
@@ -520,7 +521,7 @@ static const struct note notes[] = {
         "     [repetition_penalty repeat_last] [no_repeat_ngram] eos [end]\n"
         "     allow_unk text tgt_len mem_len clamp_len same_length\n"
         "     same_length_reach layer_norm_eps memory_start cluster_order [unwrap]\n"
-        "     type memory_type threads streams kernels blas model",
+        "     type memory_type compute threads streams kernels blas model",
         "It states the seed and every other setting that decides the text. Keys in brackets "
         "appear if their option is on. seconds leaves out the prompt. done is closed if the "
         "reader of standard output went away. text is raw, tokens or ids. The model's name "

@@ -11,7 +11,7 @@
 
 const char *const weight_types[] = {"f32", "f16", "bf16", "q8", NULL};
 const char *const memory_types[] = {"f32", "f16", "bf16", NULL};
-const char *const session_computes[] = {"type", "int8", NULL};
+const char *const session_computes[] = {"f32", "int8", "bf16", NULL};
 const char *const arithmetics[] = {"fast", "exact", NULL};
 const char *const train_computes[] = {"f32", "bf16", NULL};
 
@@ -107,7 +107,7 @@ static const struct row {
     [ARITHMETIC] = {"arithmetic", COMPUTATION, .unsaid = "fast"},
     [TYPE] = {"type", COMPUTATION, "-", .of_model = true},
     [MEMORY_TYPE] = {"memory_type", COMPUTATION, "-"},
-    [COMPUTE] = {"compute", COMPUTATION, .sometimes = true},
+    [COMPUTE] = {"compute", COMPUTATION, "-"},
     [THREADS] = {"threads", COMPUTATION, "-", .varies = true},
     [STREAMS] = {"streams", COMPUTATION, "1"},
     [VERSION] = {"txl", NOT_IN_LINE, .varies = true},
@@ -233,8 +233,7 @@ static void find_values(struct value v[N_SETTING], const struct model *model,
     v[ARITHMETIC] = word(arithmetics[settings->arithmetic]);
     v[TYPE] = word(txl_model_type(handle));
     v[MEMORY_TYPE] = word(memory_types[settings->memory_type]);
-    if (settings->compute != TXL_COMPUTE_BY_TYPE)
-        v[COMPUTE] = word(session_computes[settings->compute]);
+    v[COMPUTE] = word(session_computes[settings->compute]);
     v[THREADS] = number(settings->threads);
     v[STREAMS] = run->streams > 0 ? number(run->streams) : word(NULL);
     v[VERSION] = word(TXL_VERSION);

@@ -19,7 +19,7 @@ struct session_options {
 extern const char *const weight_types[]; /* f32, f16, bf16, q8: of a weights file's matrices */
 extern const char *const memory_types[]; /* f32, f16, bf16: as txl_memory_type */
 
-extern const char *const session_computes[]; /* type, int8: as txl_compute */
+extern const char *const session_computes[]; /* f32, int8, bf16: as txl_compute */
 extern const char *const arithmetics[];      /* fast, exact: as txl_arithmetic */
 extern const char *const train_computes[];   /* what training multiplies in: f32, bf16 */
 enum { COMPUTE_F32, COMPUTE_BF16 };
@@ -55,6 +55,11 @@ enum { COMPUTE_F32, COMPUTE_BF16 };
     OPTION_ROW("memory-type", OPTION_CHOICE, (place),                                              \
                "keep keys, values and position rows in this type; 16 bits take half the memory",   \
                .choices = memory_types, .standard = "f32")
+#define COMPUTE_ROW(place)                                                                         \
+    OPTION_ROW("compute", OPTION_CHOICE, (place),                                                  \
+               "bf16, int8: where weights in bf16, in q8, meet more than 8 rows of activations, "  \
+               "round these to the same type, which is faster where the processor multiplies it",  \
+               .choices = session_computes, .standard = "f32")
 #define PRE_LNORM_ROW(...)                                                                         \
     OPTION_ROW("pre-lnorm", OPTION_CHOICE, .choices = answers,                                     \
                .help = "normalise before each sublayer instead of after it", __VA_ARGS__)
@@ -74,7 +79,8 @@ enum { COMPUTE_F32, COMPUTE_BF16 };
     LENGTH_ROWS(type, member),                                                                     \
         SAME_LENGTH_ROW(.standard = "the checkpoint's",                                            \
                         .offset = offsetof(type, member.same_length)),                             \
-        MEMORY_TYPE_ROW(offsetof(type, member.memory_type))
+        MEMORY_TYPE_ROW(offsetof(type, member.memory_type)),                                       \
+        COMPUTE_ROW(offsetof(type, member.compute))
 
 /* Overrides the settings that the command line gives. */
 void settings_override(txl_settings *settings, const struct session_options *options,

@@ -171,10 +171,6 @@ const struct option_row ppl_option_rows[] = {
      "read from each FILE what --shard I/N --json printed, and print the result of all N, "
      "that of --batch N"},
     SESSION_ROWS(struct ppl_options, session),
-    {"compute", OPTION_CHOICE, PLACE(session.compute),
-     "type: multiply as the weights' type asks; int8: multiply q8 weights with "
-     "activations rounded to 8 bits, faster where the processor multiplies bytes",
-     .choices = session_computes, .standard = "type"},
     ARITHMETIC_ROW(PLACE(session.arithmetic)),
     DYNAMIC_ROWS(struct ppl_options, dynamic,
                  "learn from each segment after scoring it: the text's own words and names "
@@ -240,14 +236,13 @@ const struct note ppl_notes[] = {
         "     bits_per_token bits_per_character seconds tokens_per_second mode\n"
         "     text tgt_len mem_len clamp_len same_length same_length_reach\n"
         "     layer_norm_eps memory_start cluster_order [unwrap] [context_start]\n"
-        "     type memory_type threads streams kernels blas model",
+        "     type memory_type compute threads streams kernels blas model",
         "It states every setting that decides the result; - stands for a number without "
         "meaning. mode is segments, lines, items, sliding, refreshed or dynamic; text is "
         "raw, tokens or ids. The model's name runs to the end of the line.\n\n"
         "context_start is the symbol that each text comes after, with --items, --per-line and "
-        "--context: <eos>, <S>, the byte 32 or _. With --unwrap unwrap=yes appears, with --compute "
-        "int8 compute=int8 before threads, "
-        "with --arithmetic exact arithmetic=exact before type. For an XLNet same_length and "
+        "--context: <eos>, <S>, the byte 32 or _. With --unwrap unwrap=yes appears, with "
+        "--arithmetic exact arithmetic=exact before type. For an XLNet same_length and "
         "cluster_order are left out, and family, activation and perhaps refresh come before "
         "type."),
     {"Words and unknown symbols",

@@ -646,10 +646,11 @@ static void print_summary(const struct train *t) {
     terminal_brief("%" PRIu64 " steps, %s: %s", steps, losses, t->options->output);
     terminal_summary("steps=%" PRIu64 " loss=%.4f valid_bits=%.4f best_step=%" PRId64
                      " tokens=%zu unknown=%" PRIu64
-                     " seconds=%.1f threads=%d kernels=%s blas=%s output=%s",
+                     " seconds=%.1f compute=%s threads=%d kernels=%s blas=%s output=%s",
                      steps, t->run.late, t->run.valid_bits, t->run.best_step, txl_ids_count(t->ids),
-                     t->n_unknown, seconds_worked(t), txl_trainer_threads(t->trainer),
-                     txl_kernels_name(NULL), txl_blas_name(), t->options->output);
+                     t->n_unknown, seconds_worked(t), train_computes[t->run.training.bf16],
+                     txl_trainer_threads(t->trainer), txl_kernels_name(NULL), txl_blas_name(),
+                     t->options->output);
 }
 
 /* The output of a resumed run begins as the state knows it: the file may be gone, another one, or
@@ -826,8 +827,8 @@ static const struct note notes[] = {
      "an error. The same seed gives the same file with any number of threads, except with "
      "--hours."},
     SUMMARY_NOTE(
-        " txl train: steps loss valid_bits best_step tokens unknown seconds threads\n"
-        "     kernels blas output",
+        " txl train: steps loss valid_bits best_step tokens unknown seconds compute\n"
+        "     threads kernels blas output",
         "loss is a running mean over the last steps, in nats a token. valid_bits is the last "
         "measurement of the held-out text, in bits a character, or with --ids in bits a "
         "token. tokens counts those of the text; unknown counts the symbols of the text and "

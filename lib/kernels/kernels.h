@@ -64,7 +64,7 @@ struct panels {
 struct kernels {
     const char *name;
     bool is_exact; /* NULL in exact tables: panels, f32_product, bf16_product, narrow_bf16,
-                      multiply_bf16, sum_exp, exact, int8, read */
+                      multiply_bf16, sum_exp, exact, bf16, int8, read */
 
     /* C = A B^T for few rows: A[m, k] with row stride lda, B[n, k] of the type that is the index,
      * C[m, n] with row stride ldc.  Reads B once for every four or eight rows of A. A row of C does
@@ -145,9 +145,10 @@ struct kernels {
     /* The least i >= first with x[i] > bound, or n; none of x[n] is NaN. */
     size_t (*find_above)(size_t first, size_t n, const float *x, float bound);
 
-    /* The same table, except that products of many rows with weights in q8 round the activations to
-     * 8 bits (see int8_panels_impl.h).  NULL in that table itself. */
-    const struct kernels *int8;
+    /* The same table, except that products of many rows round the activations: to bf16 if the
+     * weights are in bf16 (avx512fp16: to 11 bits), to 8 bits if they are in q8 (see
+     * int8_panels_impl.h).  NULL in these two tables. */
+    const struct kernels *bf16, *int8;
 
     /* The table of the exact arithmetic for the same processor; NULL in that table itself. */
     const struct kernels *exact;

@@ -123,7 +123,7 @@ static void multiply_many_bf16(size_t m, size_t n, size_t k, const uint16_t *a, 
 
 #include "bf16_product_impl.h"
 
-/* ---- Weights in bf16 ---------------------------------------------------------------------- */
+/* ---- Weights in bf16 with TXL_COMPUTE_BF16 ------------------------------------------------- */
 
 /* Activations are rounded to bf16 and packed as the right operand, so a panel is a range of its
  * blocks; rows of weights are copied as the left operand.  So the weights need not be transposed.

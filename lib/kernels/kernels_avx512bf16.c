@@ -1,5 +1,6 @@
-/* Kernels for x86-64 processors with AVX-512 (F, VL, BW, DQ) and its BF16 extension: weights in
- * bf16 are multiplied by activations rounded to bf16, two products at a time. */
+/* Kernels for x86-64 processors with AVX-512 (F, VL, BW, DQ) and its BF16 extension: with
+ * TXL_COMPUTE_BF16 weights in bf16 are multiplied by activations rounded to bf16, two products at a
+ * time. */
 #include "loads_avx512.h"
 #define AHEAD 1536 /* for elements_impl.h: an AMD Zen 4 reads faster so */
 #define AHEAD_LOCALITY 2

@@ -1,12 +1,11 @@
 /* Kernels for x86-64 processors with AVX-512 (F, VL, BW, DQ) and its FP16 extension, which
  * multiplies twice as many f16 numbers as f32 ones at a time.
  *
- * Weights in bf16 are multiplied by activations in f16.  A sum in f16 over a whole row would be
- * inaccurate and could overflow, so f16 sums cover 64 columns and are added up in f32.  A row of
- * weights is scaled to magnitudes below 128 and a row of activations to below 4, so that 64
- * products stay below 32768.  The scales are powers of two, so that only activations and sums are
- * rounded, to 11 bits.  Weights in f16 and q8 are not multiplied in this way: f16 is to score as
- * f32 does, and q8 is to write the same text on every processor. */
+ * With TXL_COMPUTE_BF16 weights in bf16 are multiplied by activations in f16.  A sum in f16 over a
+ * whole row would be inaccurate and could overflow, so f16 sums cover 64 columns and are added up
+ * in f32.  A row of weights is scaled to magnitudes below 128 and a row of activations to below 4,
+ * so that 64 products stay below 32768.  The scales are powers of two, so that only activations and
+ * sums are rounded, to 11 bits.  Weights in f16 and q8 are not multiplied in this way. */
 #include "loads_avx512.h"
 #define MULTIPLIES_BYTES /* for int8_panels_impl.h */
 

@@ -9,7 +9,7 @@
  *     ivec16, load_ivec16     2 LANES integers of 16 bits, loaded from as many of 8 bits
  *     add_products            adds their products to `sum`, in any of its lanes
  * and may define
- *     PANELS_F16, PANELS_BF16 panels of weights of that type; otherwise they are widened */
+ *     PANELS_BF16             panels of weights in bf16 that round activations */
 #include "bf16_memory_impl.h"
 #include "bf16_product_impl.h"
 #if LANES >= 8
@@ -366,27 +366,47 @@ static void read_only(const void *data, size_t n) {
     __asm__ volatile("" : : "m"(a)); /* keeps the compiler from dropping the reads */
 }
 
-#if !defined(PANELS_F16)
-#define PANELS_F16 WIDE_PANELS(prepare_f16)
-#endif
 #if !defined(PANELS_BF16)
-#define PANELS_BF16 WIDE_PANELS(prepare_bf16)
+/* Where no fast instruction multiplies bf16, activations rounded to it are multiplied in f32:
+ * results are the same within the rounding of f32. */
+static void pack_rounded(size_t m, size_t width, size_t k, const float *x, size_t ldx, void *out,
+                         float *x_scale) {
+    float *numbers = out;
+    pack(m, width, k, x, ldx, out, x_scale);
+    for (size_t i = 0; i < k * width; i += LANES)
+        store_f32(numbers + i, (vec)(round_bf16(load_f32(numbers + i)) & 0xffff0000));
+}
+
+static const struct panels rounded_panels = {
+    .element = sizeof(float),
+    .unit = 16,
+    .most_rows = SIZE_MAX,
+    .pack = pack_rounded,
+    .prepare = prepare_bf16,
+    .panel = panel,
+};
+#define PANELS_BF16 &rounded_panels
 #endif
 
 #include "int8_panels_impl.h"
 
-#define KERNELS(PANELS, INT8)                                                                      \
+#define KERNELS(OF_BF16, OF_Q8, BF16, INT8)                                                        \
     {                                                                                              \
         .name = KERNELS_NAME, .product = {product_f32, product_f16, product_bf16},                 \
         .round = round_rows, .product_q8 = product_q8,                                             \
         .widen = {widen_f32, widen_f16, widen_bf16, widen_q8},                                     \
         .multiply = {multiply_f32, multiply_f16},                                                  \
-        .panels = {WIDE_PANELS(NULL), PANELS_F16, PANELS_BF16, PANELS},                            \
+        .panels = {WIDE_PANELS(NULL), WIDE_PANELS(prepare_f16), OF_BF16, OF_Q8},                   \
         .f32_product = F32_PRODUCT, .bf16_product = &bf16_product, .narrow_f16 = narrow_f16,       \
         .narrow_bf16 = narrow_bf16, .multiply_bf16 = multiply_bf16, .attend = attend,              \
         .layer_norm = layer_norm, .activate = activate, .sum_exp = sum_exp,                        \
-        .find_above = find_above, .read = read_only, .exact = &EXACT_TABLE, .int8 = INT8,          \
+        .find_above = find_above, .read = read_only, .exact = &EXACT_TABLE, .bf16 = BF16,          \
+        .int8 = INT8,                                                                              \
     }
 
-static const struct kernels int8_kernels = KERNELS(&int8_panels, NULL);
-const struct kernels KERNELS_TABLE = KERNELS(WIDE_PANELS(prepare_q8), &int8_kernels);
+static const struct kernels bf16_kernels =
+    KERNELS(PANELS_BF16, WIDE_PANELS(prepare_q8), NULL, NULL);
+static const struct kernels int8_kernels =
+    KERNELS(WIDE_PANELS(prepare_bf16), &int8_panels, NULL, NULL);
+const struct kernels KERNELS_TABLE =
+    KERNELS(WIDE_PANELS(prepare_bf16), WIDE_PANELS(prepare_q8), &bf16_kernels, &int8_kernels);

@@ -167,7 +167,7 @@ static const struct instruction *multiplying(const struct kernels *kernels, txl_
     case TXL_PRODUCTS_F32:
         break;
     case TXL_PRODUCTS_BF16:
-        return kernels->panels[WEIGHTS_BF16]->instruction;
+        return kernels->bf16->panels[WEIGHTS_BF16]->instruction;
     case TXL_PRODUCTS_INT8:
         return kernels->int8->panels[WEIGHTS_Q8]->instruction;
     case TXL_PRODUCTS_TRAINING_BF16:

@@ -26,7 +26,9 @@ void session_restore_rounding(const struct rounding *before) {
 static const struct kernels *kernels_of(const txl_model *model, const txl_settings *settings) {
     if (settings->arithmetic == TXL_ARITHMETIC_EXACT)
         return model->kernels->exact;
-    return settings->compute == TXL_COMPUTE_INT8 ? model->kernels->int8 : model->kernels;
+    return settings->compute == TXL_COMPUTE_INT8   ? model->kernels->int8
+           : settings->compute == TXL_COMPUTE_BF16 ? model->kernels->bf16
+                                                   : model->kernels;
 }
 
 /* Takes the memory of a session; NULL from an arena that only adds up. */
@@ -82,14 +84,31 @@ static txl_status check_memory(const txl_model *model, const txl_settings *s, tx
                     s->tgt_len, s->mem_len, needed / 1000000, all / 1000000);
 }
 
+static const char *compute_name(txl_compute compute) {
+    return compute == TXL_COMPUTE_INT8 ? "int8" : "bf16";
+}
+
+/* Activations are rounded to the type of the weights that they meet. */
+static txl_status check_compute(const txl_model *model, txl_compute compute, txl_error *error) {
+    const char *type = compute == TXL_COMPUTE_INT8 ? "q8" : "bf16";
+    if (compute < TXL_COMPUTE_F32 || compute > TXL_COMPUTE_BF16)
+        return txl_fail(error, TXL_ARGUMENT, "unknown compute %d", (int)compute);
+    if (compute == TXL_COMPUTE_F32 || strcmp(txl_model_type(model), type) == 0)
+        return TXL_OK;
+    return txl_fail(error, TXL_ARGUMENT,
+                    "%s is for weights in %s, and those of %s are in %s; convert them to %s",
+                    compute_name(compute), type, model->weights->name, txl_model_type(model), type);
+}
+
 /* The exact arithmetic covers what weights-format.md specifies. */
 static txl_status check_exact(const txl_settings *s, txl_error *error) {
     if (s->memory_type == TXL_MEMORY_BF16)
         return txl_fail(error, TXL_UNSUPPORTED,
                         "the exact arithmetic needs a memory in f32 or f16, not bf16");
-    if (s->compute == TXL_COMPUTE_INT8)
+    if (s->compute != TXL_COMPUTE_F32)
         return txl_fail(error, TXL_UNSUPPORTED,
-                        "the exact arithmetic does not compute in int8; it is for the fast one");
+                        "the exact arithmetic does not compute in %s; it is for the fast one",
+                        compute_name(s->compute));
     return TXL_OK;
 }
 
@@ -102,15 +121,11 @@ static txl_status check_settings(const txl_model *model, const txl_settings *s, 
                         TXL_MAX_MEM_LEN, s->mem_len);
     if (s->memory_type < TXL_MEMORY_F32 || s->memory_type > TXL_MEMORY_BF16)
         return txl_fail(error, TXL_ARGUMENT, "unknown memory_type %d", (int)s->memory_type);
-    if (s->compute < TXL_COMPUTE_BY_TYPE || s->compute > TXL_COMPUTE_INT8)
-        return txl_fail(error, TXL_ARGUMENT, "unknown compute %d", (int)s->compute);
-    if (s->compute == TXL_COMPUTE_INT8 && strcmp(txl_model_type(model), "q8") != 0)
-        return txl_fail(error, TXL_ARGUMENT,
-                        "int8 is for weights in q8, and those of %s are in %s; convert them to q8",
-                        model->weights->name, txl_model_type(model));
     if (s->arithmetic < TXL_ARITHMETIC_FAST || s->arithmetic > TXL_ARITHMETIC_EXACT)
         return txl_fail(error, TXL_ARGUMENT, "unknown arithmetic %d", (int)s->arithmetic);
-    txl_status status = s->arithmetic == TXL_ARITHMETIC_EXACT ? check_exact(s, error) : TXL_OK;
+    txl_status status = check_compute(model, s->compute, error);
+    if (!status && s->arithmetic == TXL_ARITHMETIC_EXACT)
+        status = check_exact(s, error);
     if (!status)
         status = model->family->check_session(model->network, s, error);
     return status ? status : check_memory(model, s, error);

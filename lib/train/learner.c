@@ -43,7 +43,7 @@ static txl_status check_learning(const txl_settings *settings, const txl_learnin
     const bool has_epsilon = how->method != TXL_LEARNING_SGD;
     if (CHECK_RESERVED(txl_settings, settings, error) || CHECK_RESERVED(txl_learning, how, error))
         return TXL_ARGUMENT;
-    if (settings->memory_type != TXL_MEMORY_F32 || settings->compute != TXL_COMPUTE_BY_TYPE ||
+    if (settings->memory_type != TXL_MEMORY_F32 || settings->compute != TXL_COMPUTE_F32 ||
         settings->arithmetic != TXL_ARITHMETIC_FAST)
         return txl_fail(error, TXL_ARGUMENT,
                         "a model that learns computes in f32 alone, and not exactly");
