@@ -9,16 +9,18 @@
 #include "source.h"
 
 void before_open(struct buffer *text, const txl_model *model) {
-    if (text->length == 0 || text->data[text->length - 1] != '\n')
-        return;
-    text->length--;
-    bool carriage = text->length > 0 && text->data[text->length - 1] == '\r';
+    bool line_end = text->length > 0 && text->data[text->length - 1] == '\n';
+    text->length -= line_end;
+    bool carriage = line_end && text->length > 0 && text->data[text->length - 1] == '\r';
     text->length -= carriage && !txl_kind_takes_bytes(txl_model_kind(model));
+    for (size_t n; (n = space_at_end(text->data, text->length)) > 0; text->length -= n)
+        if (text->data[text->length - 1] == '\n')
+            break;
 }
 
 bool before_join(struct buffer *before, const char *text, size_t length) {
     bool parted = before->length == 0 || length == 0 || space_length(text, length) > 0 ||
-                  space_at_end(before->data, before->length);
+                  space_at_end(before->data, before->length) > 0;
     return (parted || buffer_append(before, " ", 1)) && buffer_append(before, text, length);
 }
 

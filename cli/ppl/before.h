@@ -13,7 +13,8 @@
 bool before_read(struct buffer *before, const char *path, const char *string,
                  const struct model *model, bool ids, const struct common_options *common);
 
-/* Makes a text the begin of another one, as a prompt is: without one line end at its end. */
+/* Makes a text the begin of another one, as a prompt is: without one line end at its end, and
+ * without blanks, because the next one begins after one blank. */
 void before_open(struct buffer *text, const txl_model *model);
 
 /* Adds `text` to what is before it, with a blank between where neither side has one.  False when

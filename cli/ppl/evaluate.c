@@ -363,24 +363,47 @@ static txl_status read_lines(struct evaluation *e, txl_error *error) {
     return status;
 }
 
+/* Receives the text before its symbols. */
+static txl_status see_text(void *context, const char *text, size_t length, txl_error *error) {
+    struct evaluation *e = context;
+    txl_status status = tables_see(e->tables, text, length, error);
+    if (!status && !e->options->ids && !see_words(&e->words, text, length))
+        status = txl_fail(error, TXL_MEMORY, "out of memory");
+    return !status && e->heat ? heat_text(e->heat, text, length, error) : status;
+}
+
+static bool open_reader(struct evaluation *e, struct input *input,
+                        const struct txl_encoding *encoding) {
+    bool good = token_reader_open(&e->reader, e->model, input, encoding, e->options->ids);
+    e->reader.see_text = see_text;
+    e->reader.blanks = &e->blanks;
+    e->reader.before = e->before.data;
+    e->reader.n_before = e->before.length;
+    return good;
+}
+
 /* The encoder cannot go on after a text that it refused. */
 static bool renew_encoder(struct evaluation *e) {
-    struct token_reader again;
+    const struct txl_encoding encoding = e->reader.encoding;
     txl_encoded counts;
     token_reader_counts(&e->reader, &counts);
     e->invalid += counts.invalid;
     token_reader_close(&e->reader);
-    bool good =
-        token_reader_open(&again, e->model, e->reader.input, &e->reader.encoding, e->options->ids);
-    e->reader = again;
-    return good;
+    return open_reader(e, e->reader.input, &encoding);
 }
 
 /* An empty text has the end of its only line all the same. */
 txl_status evaluation_text(struct evaluation *e, const struct lone_text *text) {
     struct token_reader *reader = &e->reader;
+    const struct blanks blanks = e->blanks;
     txl_error error = {0};
     uint64_t tokens = e->tokens;
+    e->blanks.line = text->line;
+    if (text->n_before > text->n_shared) {
+        if (text->n_shared > 0)
+            blanks_go_on(&e->blanks);
+        blanks_see(&e->blanks, text->before + text->n_shared, text->n_before - text->n_shared);
+    }
     e->waits = true;
     e->record = text->line;
     reader->before = text->before;
@@ -395,8 +418,10 @@ txl_status evaluation_text(struct evaluation *e, const struct lone_text *text) {
         status = token_reader_end_text(reader);
     if (status) {
         e->tokens = tokens;
+        e->blanks = blanks;
         return status == TXL_TEXT && !renew_encoder(e) ? TXL_MEMORY : status;
     }
+    blanks_end(&e->blanks);
     struct waiting_token token;
     for (size_t i = 0; i < e->waiting.length && !status; i += sizeof token) {
         memcpy(&token, e->waiting.data + i, sizeof token);
@@ -438,15 +463,6 @@ static txl_status take_symbol(void *context, const txl_symbol *symbol, txl_error
         return push_in_line(e, symbol->id, &place, error);
     txl_status status = e->heat ? heat_symbol(e->heat, symbol, error) : TXL_OK;
     return status ? status : push_token(e, symbol->id, &place, error);
-}
-
-/* Receives the text before its symbols. */
-static txl_status see_text(void *context, const char *text, size_t length, txl_error *error) {
-    struct evaluation *e = context;
-    txl_status status = tables_see(e->tables, text, length, error);
-    if (!status && !e->options->ids && !see_words(&e->words, text, length))
-        status = txl_fail(error, TXL_MEMORY, "out of memory");
-    return !status && e->heat ? heat_text(e->heat, text, length, error) : status;
 }
 
 /* Scores what still waits at the end of the text. */
@@ -521,17 +537,15 @@ bool evaluation_begin(struct evaluation *e, struct input *input) {
         if (!e->spool)
             return terminal_error("temporary file of token ids: %s", strerror(errno));
     }
-    if (!token_reader_open(&e->reader, e->model, input, &encoding, e->options->ids))
-        return false;
-    e->reader.see_text = see_text;
-    e->reader.before = e->before.data;
-    e->reader.n_before = e->before.length;
-    return true;
+    blanks_start(&e->blanks, !e->options->items, e->options->items || e->options->per_line);
+    return open_reader(e, input, &encoding);
 }
 
 void evaluation_end(struct evaluation *e, struct result *result) {
     txl_encoded counts;
     token_reader_counts(&e->reader, &counts);
+    if (!e->options->items)
+        blanks_end(&e->blanks);
     evaluation_end_stream(e);
     if (e->heat)
         heat_end_text(e->heat, e->reader.ended);

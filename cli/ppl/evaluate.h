@@ -36,6 +36,7 @@ struct evaluation {
     struct score score; /* of the streams before the scorer's current one */
     uint64_t tokens;
     struct unknown unknown;
+    struct blanks blanks;
     FILE *spool; /* the tokens of several streams, until their number is known */
     bool in_line;
     struct place line;   /* where the current line begins */
@@ -83,6 +84,7 @@ void evaluation_free(struct evaluation *evaluation);
 struct lone_text {
     const char *text, *before; /* [length], [n_before] */
     size_t length, n_before;
+    size_t n_shared; /* bytes of `before` that are before every text */
     uint64_t line;
     const char *where; /* for messages */
 };

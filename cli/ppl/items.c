@@ -73,6 +73,7 @@ static txl_status score_text(struct items *items, struct evaluation *e,
                                                                .length = bare->length,
                                                                .before = items->before.data,
                                                                .n_before = items->before.length,
+                                                               .n_shared = e->before.length,
                                                                .line = table->record,
                                                                .where = where});
     if (status == TXL_TEXT) {

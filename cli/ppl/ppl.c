@@ -366,6 +366,7 @@ static void note_unknown(const struct ppl *ppl, const struct result *result) {
     enum { FEW = 20 };
     const char *name = strcmp(result->file, "-") == 0 ? "standard input" : result->file;
     unknown_note(&ppl->evaluation.unknown, name, ppl->setup.replaces_unknown);
+    blanks_note(&ppl->evaluation.blanks, name, ppl->model.handle, ppl->text == TEXT_RAW);
     if (model_unit(ppl->model.handle) == TXL_UNIT_WORD && ppl->text == TEXT_TOKENS &&
         !options->ids && result->unknown > result->tokens / FEW)
         terminal_note("%s: more than one symbol in %d is unknown, which makes the text look more "

@@ -329,6 +329,13 @@ const struct note ppl_notes[] = {
      "         read.csv(FILE, na.strings = \"\")\n"
      " pandas  read_csv(FILE, sep=\"\\t\", keep_default_na=False)\n"
      "         read_csv(FILE, keep_default_na=False)"},
+    {"Blanks",
+     "Models of pieces and characters also read blanks that nobody sees. One note counts the texts "
+     "of --items and the lines of --per-line that have blanks at their edges or several in a row, "
+     "tabs and wide blanks, no-break spaces, zero-width spaces or soft hyphens, but only such as "
+     "this model's tokenizer does not drop. Of other texts it counts lines with blanks at their "
+     "ends and with the last three. sed 's/[[:blank:]]*$//' removes the blanks at the ends of "
+     "lines."},
     {"Items",
      "--items reads a table with a header, or an object a line, and scores each text "
      "alone. It needs the columns item, condition and text. The model's first context (<eos>; "
@@ -339,7 +346,9 @@ const struct note ppl_notes[] = {
      "item is UID-pairID, else the number of the line. The name of the file, .csv, .tsv "
      "or .jsonl, says how to read it, or else its first line. Fields are quoted as RFC "
      "4180 says; a line feed in one is a line end. A bar parts a text into regions and is "
-     "removed; \\| is a bar, and every other backslash stands for itself. A record that is "
+     "removed; blanks beside it become one, which belongs to the region after it, and none at "
+     "the text's edges. \\| is a bar, and every other backslash stands for itself. A record that "
+     "is "
      "wrong or longer than 1 MiB is named and left out; the exit status is then 1.\n\n"
      "--per-region writes a row for each region: the passed columns, then item condition "
      "region text words tokens nats bits unknown. Regions count from 1. Region 0 is the symbol "

@@ -5,6 +5,7 @@
 #include "lib/base/white_space.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- Regions ------------------------------------------------------------------------------ */
 
@@ -21,14 +22,53 @@ static bool end_region(struct regions *regions) {
     return true;
 }
 
+/* The length of the bars and white space that text[length] begins with. */
+static size_t seam_length(const char *text, size_t length, size_t *n_bar) {
+    size_t at = 0, n = 1;
+    for (*n_bar = 0; at < length && n > 0; at += n) {
+        bool bar = text[at] == '|';
+        *n_bar += bar;
+        n = bar ? 1 : space_length(text + at, length - at);
+    }
+    return at;
+}
+
+/* Adds what a seam with bars keeps: its line ends, else one blank, between two words. */
+static bool add_seam(struct regions *regions, const char *text, size_t length, bool between) {
+    const char *blank = NULL;
+    size_t n_blank = 0;
+    bool good = true, line_end = memchr(text, '\n', length);
+    for (size_t i = 0, n; i < length && good; i += n) {
+        n = text[i] == '|' ? 1 : space_length(text + i, length - i);
+        if (text[i] == '|')
+            continue;
+        bool carriage = text[i] == '\r' && i + 1 < length && text[i + 1] == '\n';
+        if (text[i] == '\n' || carriage)
+            good = buffer_append(&regions->text, text + i, 1);
+        else if (!blank || text[i] == ' ') {
+            blank = text + i;
+            n_blank = n;
+        }
+    }
+    return good &&
+           (line_end || !blank || !between || buffer_append(&regions->text, blank, n_blank));
+}
+
 bool regions_part(struct regions *regions, const char *text, size_t length) {
     regions->text.length = regions->n = 0;
     bool good = end_region(regions) && buffer_reserve(&regions->text, length + 1);
-    for (size_t i = 0; i < length && good; i++) {
-        bool bar = text[i] == '|',
-             escaped = text[i] == '\\' && i + 1 < length && text[i + 1] == '|';
-        i += escaped;
-        good = bar ? end_region(regions) : buffer_append(&regions->text, text + i, 1);
+    for (size_t i = 0, n, n_bar; i < length && good; i += n) {
+        n = seam_length(text + i, length - i, &n_bar);
+        bool between = i > 0 && i + n < length;
+        for (size_t k = 0; k < n_bar && good; k++)
+            good = end_region(regions);
+        if (n_bar > 0) {
+            good = good && add_seam(regions, text + i, n, between);
+        } else {
+            bool escaped = n == 0 && text[i] == '\\' && i + 1 < length && text[i + 1] == '|';
+            good = buffer_append(&regions->text, text + i + escaped, n > 0 ? n : 1);
+            n = n > 0 ? n : 1u + escaped;
+        }
     }
     return good && end_region(regions);
 }

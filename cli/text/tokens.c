@@ -160,11 +160,17 @@ bool tokens_open_text(struct input *input, const char *path, const txl_model *mo
 }
 
 static txl_status take_text(void *context, const char *text, size_t length, txl_error *error) {
-    return txl_encoder_feed(context, text, length, error);
+    struct token_reader *reader = context;
+    if (reader->blanks)
+        blanks_see(reader->blanks, text, length);
+    return txl_encoder_feed(reader->encoder, text, length, error);
 }
 
 static txl_status take_join(void *context, unsigned bytes, txl_error *error) {
-    return txl_encoder_join(context, bytes, error);
+    struct token_reader *reader = context;
+    if (reader->blanks)
+        blanks_join(reader->blanks);
+    return txl_encoder_join(reader->encoder, bytes, error);
 }
 
 bool token_reader_open(struct token_reader *reader, const txl_model *model, struct input *input,
@@ -177,8 +183,8 @@ bool token_reader_open(struct token_reader *reader, const txl_model *model, stru
     txl_error error;
     if (!ids && txl_encoder_new(model, encoding, &reader->encoder, &error))
         return terminal_error("%s", error.message);
-    reader->unwrapper = (struct unwrapper){
-        .width = input->wrap, .text = take_text, .join = take_join, .context = reader->encoder};
+    reader->unwrapper =
+        (struct unwrapper){.width = input->wrap, .text = take_text, .join = take_join};
     return true;
 }
 
@@ -199,6 +205,7 @@ static txl_status pass_on(struct token_reader *reader, const char *text, size_t 
 /* Passes on the text itself, whose lines may be joined. */
 static txl_status pass_lines(struct token_reader *reader, const char *text, size_t length,
                              txl_error *error) {
+    reader->unwrapper.context = reader;
     return reader->encoder ? unwrap_feed(&reader->unwrapper, text, length, error)
                            : feed_ids(reader, text, length, error);
 }
@@ -209,9 +216,11 @@ static txl_status begin_text(struct token_reader *reader, txl_error *error) {
     const char *first = reader->first + reader->mark;
     size_t n = reader->n_first - (size_t)reader->mark;
     bool parted =
-        n == 0 || space_length(first, n) > 0 || space_at_end(reader->before, reader->n_before);
+        n == 0 || space_length(first, n) > 0 || space_at_end(reader->before, reader->n_before) > 0;
     reader->begun = true;
     reader->prefix = reader->n_before + !parted;
+    if (reader->blanks && reader->before[reader->n_before - 1] != '\n')
+        blanks_go_on(reader->blanks);
     txl_status status = pass_on(reader, reader->before, reader->n_before, error);
     if (!status && !parted)
         status = pass_on(reader, " ", 1, error);
@@ -247,6 +256,7 @@ txl_status token_reader_feed(struct token_reader *reader, const char *text, size
 
 txl_status token_reader_next_text(struct token_reader *reader, unsigned width) {
     txl_error error = {0};
+    reader->unwrapper.context = reader;
     return reader_report(reader, unwrap_finish(&reader->unwrapper, width, &error), &error);
 }
 
@@ -255,6 +265,7 @@ static txl_status finish_text(struct token_reader *reader) {
     txl_status status = TXL_OK;
     if (reader->n_before > 0 && !reader->begun)
         status = begin_text(reader, &error);
+    reader->unwrapper.context = reader;
     if (!status && reader->encoder)
         status = unwrap_finish(&reader->unwrapper, reader->unwrapper.width, &error);
     if (!status)

@@ -3,6 +3,7 @@
 #ifndef CLI_TOKENS_H
 #define CLI_TOKENS_H
 
+#include "blanks.h"
 #include "cli/options/options.h"
 #include "cli/system/input.h"
 #include "txl.h"
@@ -47,12 +48,14 @@ struct token_reader {
     /* NULL, or receives the text before its symbols, with the encoding's context.  If it returns
      * anything but TXL_OK, reading ends with that. */
     txl_status (*see_text)(void *context, const char *text, size_t length, txl_error *error);
-    uint64_t fed;       /* bytes passed on */
-    const char *before; /* [n_before]: read before the text, with one blank between where neither */
-    size_t n_before;    /* side has one; NULL: nothing */
-    bool takes_bytes;   /* no byte order mark is left out */
-    bool begun;         /* the text, and so what is before it */
-    char first[6];      /* the text's begin, until it is clear whether it is a blank */
+    struct blanks *blanks; /* NULL, or sees the text itself, with joined lines joined */
+    uint64_t fed;          /* bytes passed on */
+    const char *before;    /* [n_before]: read before the text, with one blank between where neither
+                              side has one; NULL: nothing */
+    size_t n_before;
+    bool takes_bytes; /* no byte order mark is left out */
+    bool begun;       /* the text, and so what is before it */
+    char first[6];    /* the text's begin, until it is clear whether it is a blank */
     size_t n_first;
     uint64_t prefix; /* bytes that the encoder got before the text's; with `before`, a byte order */
     uint64_t mark;   /* mark of so many bytes is left out */

@@ -16,9 +16,9 @@ size_t space_length(const char *text, size_t length) {
     return n > 0 && is_space_code(code) ? (size_t)n : 0;
 }
 
-bool space_at_end(const char *text, size_t length) {
+size_t space_at_end(const char *text, size_t length) {
     for (size_t n = 1; n <= 3 && n <= length; n++)
         if (space_length(text + length - n, n) == n)
-            return true;
-    return false;
+            return n;
+    return 0;
 }

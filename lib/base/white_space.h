@@ -21,8 +21,9 @@ bool is_space_code(uint32_t code);
  * none. */
 size_t space_length(const char *text, size_t length);
 
-/* Whether the last character of text[length] is white space. */
-bool space_at_end(const char *text, size_t length);
+/* Bytes of the white space at the end of text[length], if its last character is white space; else
+ * 0. */
+size_t space_at_end(const char *text, size_t length);
 
 /* U+2581, which begins a piece that begins a word. */
 #define WORD_MARK "\xe2\x96\x81"
