@@ -16,7 +16,7 @@ static int run(const struct command *command, void *values, struct operands *ope
     return output_finish(STATUS_OK);
 }
 
-static const struct option_row options[] = {COMMON_ROWS, {0}};
+static const struct option_row options[] = {PLAIN_ROWS, {0}};
 
 const struct command version_command = {
     .name = "version",

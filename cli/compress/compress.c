@@ -322,7 +322,8 @@ static const struct compress_options compressing, decompressing = {.decompress =
         OPTION_ROW("salvage", OPTION_FLAG, PLACE(salvage),                                         \
                    "write what is intact of damaged compressed FILEs, and say what is lost")
 
-#define COMMON_ROWS_AS_ZSTD COMMON_ROWS_WITH('T', 0, "use N threads; 0 is one for each processor")
+#define COMMON_ROWS_AS_ZSTD                                                                        \
+    COMMON_ROWS_WITH('T', 0, "use N threads; 0: one for each processor", "0")
 
 static const struct option_row compress_rows[] = {
     OUTPUT_ROWS,
@@ -377,8 +378,9 @@ static const struct note notes[] = {
      "An output has the owner, group, mode and times of its FILE, as far as the user may give "
      "them. Without -f nothing is replaced, not even a file that another process has written "
      "since."},
-    SUMMARY_NOTE(" txl compress: files bytes stored seconds kernels",
-                 "bytes counts those of the text, stored those of the compressed text."),
+    SUMMARY_NOTE(" txl COMMAND: files bytes stored seconds kernels",
+                 "COMMAND is compress or decompress. bytes counts those of the text, stored those "
+                 "of the compressed text."),
     {0}};
 
 static const struct example compress_examples[] = {

@@ -188,11 +188,11 @@ txl_status continue_prompt(struct generate *g, int64_t samples) {
 
 /* ---- How tokens are drawn ----------------------------------------------------------------- */
 
-/* Reads "sentence", "line", or a number of tokens, to which `*n` is lowered. */
+/* Reads "sentence", which NULL is too, "line", or a number of tokens, to which `*n` is lowered. */
 static bool choose_turn(const char *name, enum turn *turn, uint64_t *n) {
-    *turn = strcmp(name, "sentence") == 0 ? TURN_SENTENCE
-            : strcmp(name, "line") == 0   ? TURN_LINE
-                                          : TURN_TOKENS;
+    *turn = !name || strcmp(name, "sentence") == 0 ? TURN_SENTENCE
+            : strcmp(name, "line") == 0            ? TURN_LINE
+                                                   : TURN_TOKENS;
     if (*turn != TURN_TOKENS)
         return true;
     unsigned long long most = strtoull(name, NULL, 10);

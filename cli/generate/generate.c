@@ -348,6 +348,8 @@ static int check_options(const struct command *command, const struct generate_op
         return options_wrong(command, "--save-memory keeps one text: leave out --samples");
     if (check_learning(command, options) != OPTIONS_RUN)
         return STATUS_USAGE;
+    if (options->turn && !options->interactive)
+        return options_wrong(command, "--turn needs --interactive");
     if (continue_check_turn(command, options->turn) != OPTIONS_RUN)
         return STATUS_USAGE;
     const char *wrong = generation_wrong(options);
@@ -365,7 +367,6 @@ static const struct generate_options defaults = {.session = SESSION_UNSET,
                                                  .n = INTEGER_UNSET,
                                                  .seed = INTEGER_UNSET,
                                                  .samples = 1,
-                                                 .turn = "sentence",
                                                  .dynamic = DYNAMIC_UNSET,
                                                  .sampling = SAMPLING_STANDARD(TXL_TEMPERATURE)};
 
@@ -524,8 +525,8 @@ static const struct note notes[] = {
         "     type memory_type compute threads streams kernels blas model",
         "It states the seed and every other setting that decides the text. Keys in brackets "
         "appear if their option is on. seconds leaves out the prompt. done is closed if the "
-        "reader of standard output went away. text is raw, tokens or ids. The model's name "
-        "runs to the end of the line.\n\n"
+        "reader of standard output went away. text is raw, tokens, ids or, for a "
+        "model that reads text in one way, -. The model's name runs to the end of the line.\n\n"
         "For an XLNet same_length and cluster_order are left out, and family, activation, "
         "refresh and perhaps order come before type. With --prompts, prompts and failed "
         "stand for samples, the other keys are those of the command line, seed is - unless "

@@ -301,7 +301,7 @@ static int run(const struct command *command, void *values, struct operands *ope
     return options_wrong(command, "'%s' is none of bash, zsh, fish", operands->items[0]);
 }
 
-static const struct option_row options[] = {COMMON_ROWS, {0}};
+static const struct option_row options[] = {PLAIN_ROWS, {0}};
 
 static const struct operand_row operands[] = {
     {.name = "SHELL", .help = "bash, zsh or fish", .choices = shells}, {0}};

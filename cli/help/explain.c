@@ -4,7 +4,7 @@
 #include "cli/commands.h"
 #include "cli/system/output.h"
 
-const struct option_row explain_options[] = {COMMON_ROWS, {0}};
+const struct option_row explain_options[] = {PLAIN_ROWS, {0}};
 
 const struct operand_row explain_operands[] = {
     {.name = "COMMAND", .help = "the command to explain", .optional = true, .commands = true}, {0}};

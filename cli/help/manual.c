@@ -51,6 +51,9 @@ static void print_prose(const char *text) {
 
 static void print_synopsis(const struct command *command) {
     printf(".SH SYNOPSIS\n.B txl %s\n[\\fIOPTION\\fR]...", command->name);
+    for (const struct option_row *option = command->options; option->name; option++)
+        if (option->required)
+            printf(" \\fB\\-%c\\fR \\fI%s\\fR", option->letter, option->argument);
     const struct operand_row *row = command->operands;
     for (; row && row->name; row++) {
         printf(row->optional ? " [\\fI%s\\fR]%s" : " \\fI%s\\fR%s", row->name,

@@ -55,12 +55,12 @@ struct sampling_options {
                    "multiply the log-probabilities of recent tokens by R; below 1 favours "        \
                    "them",                                                                         \
                    .argument = "R", .standard = "1", .least = 0.01, .most = 100),                  \
-        OPTION_ROW("repeat-last", OPTION_INTEGER, offsetof(type, member.repeat_last),              \
-                   "with --repetition-penalty: take the last N tokens of prompt and text "         \
-                   "for recent",                                                                   \
-                   .standard = TEXT_OF(TXL_REPEAT_LAST), .least = 1, .most = HISTORY_WINDOW),      \
+        OPTION_ROW(                                                                                \
+            "repeat-last", OPTION_INTEGER, offsetof(type, member.repeat_last),                     \
+            "with --repetition-penalty: take the last N tokens for recent, given and drawn ones",  \
+            .standard = TEXT_OF(TXL_REPEAT_LAST), .least = 1, .most = HISTORY_WINDOW),             \
         OPTION_ROW("no-repeat-ngram", OPTION_INTEGER, offsetof(type, member.no_repeat_ngram),      \
-                   "never repeat N tokens in a row of prompt or text; 0: off", .standard = "0",    \
+                   "never repeat N tokens in a row, given or drawn; 0: off", .standard = "0",      \
                    .most = 1024),                                                                  \
         OPTION_ROW("greedy", OPTION_FLAG, offsetof(type, member.greedy),                           \
                    "the same as --temperature 0")
@@ -78,7 +78,7 @@ struct sampling_options {
             " --repetition-penalty  R log p for log p of the last --repeat-last tokens\n"          \
             "                       (Keskar et al. 2019, with log-probabilities for\n"             \
             "                       logits: as none is positive, R multiplies)\n"                  \
-            " bans                  out: <unk>, <eos> after --eos ban, and what\n"                 \
+            " bans                  out: <unk>, what other options ban, and what\n"                \
             "                       --no-repeat-ngram forbids (Paulus et al. 2018)\n"              \
             " --temperature         log p / T for log p\n"                                         \
             " --top-k               in: the K likeliest (Fan et al. 2018)\n"                       \
@@ -91,9 +91,9 @@ struct sampling_options {
             "                       (Nguyen et al. 2024)\n\n"                                      \
             "Temperature 0 takes the likeliest token that the penalty and the bans "               \
             "leave. Penalty and bans look at the last " TEXT_OF(                                   \
-                HISTORY_WINDOW) " tokens, those of the prompt included, but not at the context "   \
-                                "of an "                                                           \
-                                "empty prompt. If everything is banned, the command fails."        \
+                HISTORY_WINDOW) " tokens, given and drawn, but not at a context that nobody "      \
+                                "gave. "                                                           \
+                                "If everything is banned, the command fails."                      \
     }
 
 /* What the table's bounds cannot express and is wrong, or NULL. */

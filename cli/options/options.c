@@ -569,6 +569,9 @@ static void print_prose(const char *text, size_t indent, FILE *out) {
 
 static void print_usage(const struct command *command, FILE *out) {
     fprintf(out, "Usage: txl %s [OPTION]...", command->name);
+    for (const struct option_row *option = command->options; option->name; option++)
+        if (option->required)
+            fprintf(out, " -%c %s", option->letter, option->argument);
     const struct operand_row *row = command->operands;
     for (; row && row->name; row++) {
         fprintf(out, row->optional ? " [%s]" : " %s", row->name);

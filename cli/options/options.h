@@ -62,6 +62,7 @@ struct option_row {
     enum file_use file; /* how the file that the argument names is used; FILE_NONE: it names none */
     const char *over;   /* the option whose file this output may replace; NULL: none */
     const char *old;    /* the name of an earlier release, which still means it; NULL: none */
+    bool required;      /* for the usage line; the command itself asks for it */
 };
 
 /* A row in a macro, where clang-format would give each member of a brace a line of its own. */
@@ -121,19 +122,23 @@ struct common_options {
     bool low_memory, binary, unwrap, quiet, summary, help;
 };
 
-#define COMMON_ROWS COMMON_ROWS_WITH('\0', 1, "use N threads")
+#define COMMON_ROWS COMMON_ROWS_WITH('\0', 1, "use N threads", "one for each processor")
 
 /* With a letter for --threads, and the least number of them. */
-#define COMMON_ROWS_WITH(threads_letter, threads_least, threads_help)                              \
+#define COMMON_ROWS_WITH(threads_letter, threads_least, threads_help, threads_standard)            \
     OPTION_ROW("threads", OPTION_INTEGER, offsetof(struct common_options, threads),                \
                (threads_help), .section = "General", .letter = (threads_letter),                   \
-               .standard = "one for each processor", .least = (threads_least), .most = 1024),      \
-        OPTION_ROW("quiet", OPTION_FLAG, offsetof(struct common_options, quiet),                   \
-                   "print nothing on standard error but errors: no progress, hints, notes "        \
-                   "or summary line",                                                              \
-                   .letter = 'q'),                                                                 \
+               .standard = (threads_standard), .least = (threads_least), .most = 65536),           \
         OPTION_ROW("summary", OPTION_FLAG, offsetof(struct common_options, summary),               \
                    "print the summary line on a terminal too, and with --quiet"),                  \
+        PLAIN_ROWS
+
+/* The options of commands that neither work long nor have a result. */
+#define PLAIN_ROWS                                                                                 \
+    OPTION_ROW("quiet", OPTION_FLAG, offsetof(struct common_options, quiet),                       \
+               "print nothing on standard error but errors: no progress, hints, notes "            \
+               "or summary line",                                                                  \
+               .letter = 'q'),                                                                     \
         OPTION_ROW("help", OPTION_FLAG, offsetof(struct common_options, help), "print this help",  \
                    .letter = 'h')
 

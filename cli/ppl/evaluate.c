@@ -26,8 +26,9 @@ static bool has_enough(const struct evaluation *e) {
     return e->options->max_tokens > 0 && e->tokens == (uint64_t)e->options->max_tokens;
 }
 
-static txl_status fail_spool(txl_error *error) {
-    return txl_fail(error, TXL_IO, "temporary file of token ids: %s", strerror(errno));
+static txl_status fail_spool(const struct evaluation *e, txl_error *error) {
+    return txl_fail(error, TXL_IO, "temporary file of token ids: %s",
+                    feof(e->spool) ? "it became shorter" : strerror(errno));
 }
 
 static void show_progress(struct evaluation *e, double fraction, uint64_t tokens) {
@@ -63,7 +64,7 @@ static txl_status spool_write(struct evaluation *e, int32_t id, const struct pla
     const void *kept = tables_any(e->tables) ? (const void *)place : &place->share;
     bool written = fwrite(&id, sizeof id, 1, e->spool) == 1 &&
                    fwrite(kept, spooled_place(e), 1, e->spool) == 1;
-    return written ? TXL_OK : fail_spool(error);
+    return written ? TXL_OK : fail_spool(e, error);
 }
 
 static txl_status spool_read(struct evaluation *e, int32_t *id, struct place *place,
@@ -71,7 +72,7 @@ static txl_status spool_read(struct evaluation *e, int32_t *id, struct place *pl
     void *kept = tables_any(e->tables) ? (void *)place : &place->share;
     bool read =
         fread(id, sizeof *id, 1, e->spool) == 1 && fread(kept, spooled_place(e), 1, e->spool) == 1;
-    return read ? TXL_OK : fail_spool(error);
+    return read ? TXL_OK : fail_spool(e, error);
 }
 
 static txl_status score_stream(struct evaluation *e, uint64_t first, uint64_t length, uint64_t all,
@@ -97,7 +98,7 @@ static txl_status score_streams(struct evaluation *e, txl_error *error) {
     uint64_t end = e->stream > 0 ? e->stream : e->streams;
     if (fflush(e->spool) != 0 ||
         fseeko(e->spool, (off_t)(begin * length) * spooled_bytes(e), SEEK_SET) != 0)
-        return fail_spool(error);
+        return fail_spool(e, error);
     txl_status status = TXL_OK;
     for (uint64_t i = begin; !status && length > 0 && i < end; i++) {
         status = score_stream(e, i * length, length, (end - begin) * length, (i - begin) * length,

@@ -239,7 +239,8 @@ const struct note ppl_notes[] = {
         "     type memory_type compute threads streams kernels blas model",
         "It states every setting that decides the result; - stands for a number without "
         "meaning. mode is segments, lines, items, sliding, refreshed or dynamic; text is "
-        "raw, tokens or ids. The model's name runs to the end of the line.\n\n"
+        "raw, tokens, ids or, for a model that reads text in one way, -. The model's name runs to "
+        "the end of the line.\n\n"
         "context_start is the symbol that each text comes after, with --items, --per-line and "
         "--context: <eos>, <S>, the byte 32 or _. With --unwrap unwrap=yes appears, with "
         "--arithmetic exact arithmetic=exact before type. For an XLNet same_length and "

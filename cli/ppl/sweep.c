@@ -32,8 +32,10 @@ int sweep_longest(const struct sweep *sweep) {
     return longest;
 }
 
-static txl_status fail_nats(txl_error *error) {
-    return txl_fail(error, TXL_IO, "temporary file of nats: %s", strerror(errno));
+static txl_status fail_nats(const struct sweep *sweep, txl_error *error) {
+    bool ended = sweep->nats && feof(sweep->nats);
+    return txl_fail(error, TXL_IO, "temporary file of nats: %s",
+                    ended ? "it became shorter" : strerror(errno));
 }
 
 bool sweep_start(struct sweep *sweep, bool first) {
@@ -44,7 +46,7 @@ bool sweep_start(struct sweep *sweep, bool first) {
     if (sweep->nats && fseeko(sweep->nats, 0, SEEK_SET) == 0)
         return true;
     txl_error error;
-    fail_nats(&error);
+    fail_nats(sweep, &error);
     return terminal_error("%s", error.message);
 }
 
@@ -54,9 +56,9 @@ txl_status sweep_token(void *context, const struct scored *token, txl_error *err
     if (token->left_out)
         return TXL_OK;
     if (sweep->first)
-        return fwrite(&nats, sizeof nats, 1, sweep->nats) == 1 ? TXL_OK : fail_nats(error);
+        return fwrite(&nats, sizeof nats, 1, sweep->nats) == 1 ? TXL_OK : fail_nats(sweep, error);
     if (fread(&nats, sizeof nats, 1, sweep->nats) != 1)
-        return fail_nats(error);
+        return fail_nats(sweep, error);
     score_add(&sweep->difference, (double)token->nats[0] - (double)nats);
     return TXL_OK;
 }

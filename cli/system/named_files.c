@@ -162,6 +162,9 @@ bool named_files_check(const struct named_file *files, size_t n) {
                 good = check_pair(&files[i], &places[i], other, &places[k]);
         }
     }
+    for (size_t i = 0; i < n && good; i++)
+        if (is_written(&files[i]))
+            output_file_remove_left(files[i].path);
     for (size_t i = 0; places && i <= n; i++)
         free(places[i].target);
     free(places);

@@ -29,7 +29,7 @@ struct named_file {
 };
 
 /* Whether the rule holds for files[n] and, as an input, for standard input.  Prints the error if
- * not. */
+ * not.  If it does, what a killed process left beside the outputs is removed. */
 bool named_files_check(const struct named_file *files, size_t n);
 
 #endif

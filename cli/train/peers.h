@@ -4,6 +4,9 @@
 
 #include "txl.h"
 
+/* Whether a launcher (mpirun, srun) started this process, and perhaps others. */
+bool peers_launched(void);
+
 /* Joins the others.  *peers is NULL where this process is alone.  False with the error printed;
  * end with peers_close either way. */
 bool peers_open(const txl_peers **peers);

@@ -17,14 +17,6 @@ static struct {
     txl_peers peers;
 } state;
 
-static bool is_launched(void) {
-    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (getenv(names[i]))
-            return true;
-    return false;
-}
-
 /* The module beside a program that is not installed, else the installed one. */
 static void *load_module(void) {
     static const char name[] = "txl-mpi.so";
@@ -42,7 +34,7 @@ static void *load_module(void) {
 
 bool peers_open(const txl_peers **peers) {
     *peers = NULL;
-    if (!is_launched())
+    if (!peers_launched())
         return true;
     void *library = load_module();
     const struct peers_module *module = library ? dlsym(library, PEERS_MODULE_SYMBOL) : NULL;

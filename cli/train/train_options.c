@@ -240,7 +240,8 @@ bool train_run_from_text(struct train_run *run, struct curves *curves, const cha
 const struct option_row train_option_rows[] = {
     {"output", OPTION_STRING, PLACE(output),
      "write the weights file OUT.txl: the best model so far on the held-out text",
-     .section = "Files", .letter = 'o', .argument = "OUT.txl", .file = FILE_WHOLE},
+     .section = "Files", .letter = 'o', .argument = "OUT.txl", .file = FILE_WHOLE,
+     .required = true},
     {"type", OPTION_CHOICE, PLACE(type), "type of its weights", .choices = weight_types,
      .standard = "f32"},
     MODEL_NAME_ROW(PLACE(name)),

@@ -126,18 +126,6 @@ static void remove_left(int folder, const char *name) {
     close(file);
 }
 
-static void remove_left_files(const char *folder, const char *base) {
-    size_t length = strlen(base);
-    const struct dirent *entry;
-    DIR *listed = opendir(folder);
-    if (!listed)
-        return;
-    while ((entry = readdir(listed)))
-        if (is_temporary(entry->d_name, base, length))
-            remove_left(dirfd(listed), entry->d_name);
-    closedir(listed);
-}
-
 /* Where the link leads, from the folder that it stands in; NULL: out of memory, or no link. */
 static char *read_link(const char *path) {
     char to[PATH_MAX], *joined = NULL;
@@ -170,6 +158,20 @@ static char *folder_of(const char *target) {
     return slash ? strndup(target, (size_t)(slash - target) + 1) : strdup(".");
 }
 
+void output_file_remove_left(const char *path) {
+    char *target = output_file_target(path), *folder = target ? folder_of(target) : NULL;
+    DIR *listed = folder ? opendir(folder) : NULL;
+    const struct dirent *entry;
+    const char *slash = target ? strrchr(target, '/') : NULL, *base = slash ? slash + 1 : target;
+    while (listed && (entry = readdir(listed)))
+        if (is_temporary(entry->d_name, base, strlen(base)))
+            remove_left(dirfd(listed), entry->d_name);
+    if (listed)
+        closedir(listed);
+    free(folder);
+    free(target);
+}
+
 txl_status output_file_open(struct output_file *out, const char *path, txl_error *error) {
     *out = (struct output_file){.path = path, .file = -1};
     struct stat info;
@@ -182,8 +184,6 @@ txl_status output_file_open(struct output_file *out, const char *path, txl_error
     char *folder = folder_of(out->target);
     if (!folder)
         return txl_fail_memory(error, "a file name", strlen(out->target));
-    const char *slash = strrchr(out->target, '/');
-    remove_left_files(folder, slash ? slash + 1 : out->target);
     out->mode = exists ? info.st_mode & 07777 : UNKNOWN_MODE;
     out->file = open_nameless(folder);
     free(folder);

@@ -36,9 +36,11 @@ struct output_file {
  * errno: out of memory, or links without an end. */
 char *output_file_target(const char *path);
 
-/* Begins a new file for `path`, which must live as long as *out, and removes temporary files that a
- * process left there when it was killed.  Call output_file_close afterwards, after a failure too.
- */
+/* Removes the temporary files that a process left beside `path` when it was killed. */
+void output_file_remove_left(const char *path);
+
+/* Starts a new file for `path`, which must live as long as *out.  Call output_file_close
+ * afterwards, after a failure too. */
 txl_status output_file_open(struct output_file *out, const char *path, txl_error *error);
 
 /* Writes data[size] at `offset`, in bytes from the file's beginning. */

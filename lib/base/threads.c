@@ -54,9 +54,9 @@ struct pool {
 };
 
 int pool_processors(void) {
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0)
-        return CPU_COUNT(&set);
+    cpu_set_t set[64]; /* 65,536 processors */
+    if (sched_getaffinity(0, sizeof set, set) == 0)
+        return CPU_COUNT_S(sizeof set, set);
     return 1;
 }
 

@@ -79,15 +79,15 @@ SHOWN(lines_come_every_ten_seconds) {
     update_at(&progress, 109.5, 0.2, 900);
     assert_shown("");
     update_at(&progress, 110, 0.25, 1000);
-    assert_shown("txl: text.txt: 25 %, 1000 tokens, 100/s, 0:30 left\n");
+    assert_shown("txl: text.txt: 25 %, 1000 tokens, 100 tokens/s, 0:30 left\n");
     update_at(&progress, 119.5, 0.5, 2000);
     assert_shown("");
     update_at(&progress, 200, -1, 4300);
-    assert_shown("txl: text.txt: 4300 tokens, 43/s\n");
+    assert_shown("txl: text.txt: 4300 tokens, 43 tokens/s\n");
     update_at(&progress, 300, 0.025, 5000);
-    assert_shown("txl: text.txt: 2 %, 5000 tokens, 25/s, 2:10:00 left\n");
+    assert_shown("txl: text.txt: 2 %, 5000 tokens, 25 tokens/s, 2:10:00 left\n");
     update_at(&progress, 400, 1.25, 6000);
-    assert_shown("txl: text.txt: 100 %, 6000 tokens, 20/s, 0:00 left\n");
+    assert_shown("txl: text.txt: 100 %, 6000 tokens, 20 tokens/s, 0:00 left\n");
     progress_end(&progress);
     update_at(&progress, 500, 0.5, 7000);
     assert_shown("");
@@ -95,28 +95,28 @@ SHOWN(lines_come_every_ten_seconds) {
 
 SHOWN(a_bar_is_redrawn_and_wiped) {
     struct progress progress;
-    terminal_width = 81;
+    terminal_width = 88;
     clock_seconds = 100;
     progress_start(&progress, "text.txt", "tokens");
     update_at(&progress, 100.5, 0.5, 1);
     assert_shown("");
     update_at(&progress, 110, 0.25, 1000);
-    assert_shown("\rtext.txt   25 % [###-----------] 1000 tokens, 100/s, 0:30 left\033[K");
+    assert_shown("\rtext.txt   25 % [###-----------] 1000 tokens, 100 tokens/s, 0:30 left\033[K");
     update_at(&progress, 110.05, 0.26, 1001);
     assert_shown("");
     update_at(&progress, 120, -1, 2000);
-    assert_shown("\rtext.txt  2000 tokens, 100/s\033[K");
+    assert_shown("\rtext.txt  2000 tokens, 100 tokens/s\033[K");
     terminal_note("in between");
     assert_shown("\r\033[Ktxl: note: in between\n");
-    terminal_width = 31;
+    terminal_width = 38;
     update_at(&progress, 200, 0.5, 10000);
-    assert_shown("\r 50 % 10000 tokens, 100/s\033[K");
+    assert_shown("\r 50 % 10000 tokens, 100 tokens/s\033[K");
     progress_clear();
     assert_shown("\r\033[K");
     progress_clear();
     assert_shown("");
     update_at(&progress, 210, 0.5, 10000);
-    assert_shown("\r 50 % 10000 tokens, 91/s\033[K");
+    assert_shown("\r 50 % 10000 tokens, 91 tokens/s\033[K");
     progress_end(&progress);
     assert_shown("\r\033[K");
 }
@@ -128,13 +128,14 @@ SHOWN(figures_are_whole) {
         const char *shown;
     } cases[] = {
         {150, "\r2.113 bits, held out 2.2014, epoch 2, step 1200   50 % [############------------] "
-              "4096000 tokens, 40960/s, 1:40 left\033[K"},
-        {100, "\r2.113 bits, held out 2.2014, epoch 2, step 1200   50 % [##---] "
-              "4096000 tokens, 40960/s, 1:40 left\033[K"},
-        {80, "\r2.113 bits, held out 2.2014   50 % [##---] 4096000 tokens, 40960/s, 1:40 left"
-             "\033[K"},
-        {60, "\r2.113 bits   50 % 4096000 tokens, 40960/s, 1:40 left\033[K"},
-        {50, "\r 50 % 4096000 tokens, 40960/s, 1:40 left\033[K"},
+              "4096000 tokens, 40960 tokens/s, 1:40 left\033[K"},
+        {107, "\r2.113 bits, held out 2.2014, epoch 2, step 1200   50 % [##---] "
+              "4096000 tokens, 40960 tokens/s, 1:40 left\033[K"},
+        {87,
+         "\r2.113 bits, held out 2.2014   50 % [##---] 4096000 tokens, 40960 tokens/s, 1:40 left"
+         "\033[K"},
+        {67, "\r2.113 bits   50 % 4096000 tokens, 40960 tokens/s, 1:40 left\033[K"},
+        {50, "\r 50 % 4096000 tokens, 40960 tokens/s, 1:40 left\033[K"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct progress progress;
