@@ -1,5 +1,4 @@
-/* Writes sorted tables and raw Snappy (github.com/google/leveldb, doc/table_format.md;
- * github.com/google/snappy, format_description.txt). */
+/* Writes sorted tables (github.com/google/leveldb, doc/table_format.md). */
 #include "bundle_table.h"
 
 #include "convert/containers/crc32c.h"
@@ -28,67 +27,6 @@ static void put_number(FILE *out, int width, uint64_t number) {
         putc((int)(number >> 8 * i & 255), out);
 }
 
-/* ---- Snappy ------------------------------------------------------------------------------- */
-
-static void put_literal(FILE *out, const uint8_t *bytes, size_t n) {
-    if (n == 0)
-        return;
-    if (n <= 60) {
-        putc((int)(n - 1) << 2, out);
-    } else {
-        putc(61 << 2, out); /* two bytes of length */
-        put_number(out, 2, n - 1);
-    }
-    fwrite(bytes, 1, n, out);
-}
-
-/* The longest copy of what is at `at`, from 4 to 64 bytes, or 0. */
-static size_t find_copy(const uint8_t *bytes, size_t n, size_t at, size_t *back) {
-    size_t best = 0;
-    for (size_t from = 0; from < at; from++) {
-        size_t length = 0;
-        while (length < 64 && at + length < n && bytes[from + length] == bytes[at + length])
-            length++;
-        if (length >= 4 && length > best) {
-            best = length;
-            *back = at - from;
-        }
-    }
-    return best;
-}
-
-static void put_copy(FILE *out, size_t length, size_t back) {
-    if (length <= 11 && back < 2048) {
-        putc((int)((back >> 8) << 5 | (length - 4) << 2 | 1), out);
-        putc((int)(back & 255), out);
-    } else {
-        int wide = length % 2; /* either form holds it */
-        putc((int)((length - 1) << 2) | (wide ? 3 : 2), out);
-        put_number(out, wide ? 4 : 2, back);
-    }
-}
-
-uint8_t *snappy_pack(const uint8_t *bytes, size_t n, size_t *size) {
-    char *packed = NULL;
-    FILE *out = open_bytes(&packed, size);
-    size_t literal = 0, back = 0;
-    put_varint(out, n);
-    for (size_t at = 0; at < n;) {
-        size_t length = at - literal < 60000 ? find_copy(bytes, n, at, &back) : 0;
-        if (length == 0) {
-            at++;
-            continue;
-        }
-        put_literal(out, bytes + literal, at - literal);
-        put_copy(out, length, back);
-        at += length;
-        literal = at;
-    }
-    put_literal(out, bytes + literal, n - literal);
-    fclose(out);
-    return (uint8_t *)packed;
-}
-
 /* ---- Tables ------------------------------------------------------------------------------- */
 
 struct entry {
@@ -99,7 +37,7 @@ struct entry {
 };
 
 /* Writes a block, and puts its place. */
-static void put_block(FILE *out, const struct entry *entries, size_t n, bool snappy, FILE *place) {
+static void put_block(FILE *out, const struct entry *entries, size_t n, FILE *place) {
     char *content = NULL;
     size_t size, n_restart = 0;
     uint32_t restarts[4096];
@@ -124,14 +62,9 @@ static void put_block(FILE *out, const struct entry *entries, size_t n, bool sna
         put_number(block, 4, restarts[i]);
     put_number(block, 4, n_restart);
     fclose(block);
-    if (snappy) {
-        uint8_t *packed = snappy_pack((uint8_t *)content, size, &size);
-        free(content);
-        content = (char *)packed;
-    }
     put_varint(place, (uint64_t)ftell(out));
     put_varint(place, size);
-    const uint8_t type = snappy;
+    const uint8_t type = 0;
     const uint32_t crc = crc32c(crc32c(0, content, size), &type, 1);
     fwrite(content, 1, size, out);
     putc(type, out);
@@ -139,8 +72,7 @@ static void put_block(FILE *out, const struct entry *entries, size_t n, bool sna
     free(content);
 }
 
-uint8_t *bundle_table(const struct table_entry *entries, size_t n, size_t per_block, bool snappy,
-                      size_t *size) {
+uint8_t *bundle_table(const struct table_entry *entries, size_t n, size_t per_block, size_t *size) {
     static const uint8_t magic[8] = {0x57, 0xfb, 0x80, 0x8b, 0x24, 0x75, 0x47, 0xdb};
     char *bytes = NULL, *foot = NULL;
     size_t n_foot, n_block = 0;
@@ -155,13 +87,13 @@ uint8_t *bundle_table(const struct table_entry *entries, size_t n, size_t per_bl
         size_t count = n - i < per_block ? n - i : per_block, n_place;
         char *place = NULL;
         FILE *places = open_bytes(&place, &n_place);
-        put_block(out, list + i, count, snappy, places);
+        put_block(out, list + i, count, places);
         fclose(places);
         index[n_block] =
             (struct entry){list[i + count - 1].key, list[i + count - 1].n_key, place, n_place};
     }
-    put_block(out, NULL, 0, false, footer); /* the metaindex */
-    put_block(out, index, n_block, snappy, footer);
+    put_block(out, NULL, 0, footer); /* the metaindex */
+    put_block(out, index, n_block, footer);
     fclose(footer);
     fwrite(foot, 1, n_foot, out);
     put_number(out, 8, 0);

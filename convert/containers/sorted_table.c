@@ -22,8 +22,7 @@ enum {
     FOOTER = 48,
     TRAILER = 5,
     MAX_ENTRY = MAX_TENSOR,
-    MAX_KEYS = 1 << 24,    /* bytes of all keys */
-    MAX_EXPANDED = 1 << 26 /* bytes of all compressed blocks */
+    MAX_KEYS = 1 << 24 /* bytes of all keys */
 };
 
 static const unsigned char magic[8] = {0x57, 0xfb, 0x80, 0x8b, 0x24, 0x75, 0x47, 0xdb};
@@ -44,7 +43,6 @@ struct block {
 struct reader {
     const struct mapped_file *file;
     struct table *table;
-    uint64_t expanded;        /* bytes */
     struct block index, data; /* the blocks that are being read */
     struct block before;      /* the key of the index's entry before */
     txl_error *error;
@@ -56,81 +54,13 @@ static txl_status damaged(const struct reader *r, uint64_t offset, const char *w
                     r->file->path, offset, what);
 }
 
-/* ---- Snappy ------------------------------------------------------------------------------- */
-
-/* The next n bytes as a number. */
-static bool take_number(struct protobuf *in, size_t n, uint64_t *number) {
-    *number = 0;
-    if ((size_t)(in->end - in->at) < n)
-        return false;
-    for (size_t i = 0; i < n; i++)
-        *number |= (uint64_t)*in->at++ << 8 * i;
-    return true;
-}
-
-/* Expands literals and copies to exactly out[size] (github.com/google/snappy,
- * format_description.txt). */
-static bool expand(struct protobuf in, uint8_t *out, size_t size) {
-    size_t done = 0;
-    while (in.at < in.end) {
-        uint8_t tag = *in.at++;
-        uint64_t length = (tag >> 2) + 1, back = 0;
-        if ((tag & 3) == 0) {
-            if (length > 60) {
-                if (!take_number(&in, length - 60, &length))
-                    return false;
-                length++;
-            }
-            if (length > (uint64_t)(in.end - in.at) || length > size - done)
-                return false;
-            memcpy(out + done, in.at, length);
-            in.at += length;
-            done += length;
-            continue;
-        }
-        if (!take_number(&in, (tag & 3) == 3 ? 4 : tag & 3, &back))
-            return false;
-        if ((tag & 3) == 1) {
-            length = (tag >> 2 & 7) + 4;
-            back |= (uint64_t)(tag >> 5) << 8;
-        }
-        if (back == 0 || back > done || length > size - done)
-            return false;
-        for (; length > 0; length--, done++) /* a copy may overlap itself */
-            out[done] = out[done - back];
-    }
-    return done == size;
-}
-
-static txl_status expand_block(struct reader *r, uint64_t offset, struct protobuf *content) {
-    /* The most that a byte stands for: a copy of 64 bytes takes 3. */
-    enum { MOST = 22 };
-    uint64_t size, packed = (uint64_t)(content->end - content->at);
-    if (!protobuf_varint(content, &size) || size > packed * MOST ||
-        size > MAX_EXPANDED - r->expanded)
-        return damaged(r, offset, "a compressed block claims more bytes than it can hold");
-    void **list =
-        realloc(r->table->expanded, (r->table->n_expanded + 1) * sizeof *r->table->expanded);
-    if (list)
-        r->table->expanded = list;
-    uint8_t *bytes = list ? malloc(size + 1) : NULL;
-    if (!bytes)
-        return txl_fail_memory(r->error, "a compressed block", size);
-    list[r->table->n_expanded++] = bytes;
-    r->expanded += size;
-    if (!expand(*content, bytes, size))
-        return damaged(r, offset, "a compressed block does not expand to its size");
-    *content = (struct protobuf){bytes, bytes + size};
-    return TXL_OK;
-}
-
 /* ---- Blocks ------------------------------------------------------------------------------- */
 
 static bool read_handle(struct protobuf *bytes, struct handle *handle) {
     return protobuf_varint(bytes, &handle->offset) && protobuf_varint(bytes, &handle->size);
 }
 
-/* Finds the block's content, compared with its checksum and expanded. */
+/* Finds the block's content, compared with its checksum. */
 static txl_status find_content(struct reader *r, struct handle handle, struct protobuf *content) {
     uint64_t room = r->file->size - FOOTER;
     if (room < TRAILER || handle.offset > room - TRAILER ||
@@ -141,20 +71,19 @@ static txl_status find_content(struct reader *r, struct handle handle, struct pr
     if (read_u32(end + 1) != (crc >> 15 | crc << 17) + UINT32_C(0xa282ead8))
         return damaged(r, handle.offset, "a block's checksum differs");
     *content = (struct protobuf){start, end};
-    if (*end == 1)
-        return expand_block(r, handle.offset, content);
-    if (*end != 0)
-        return txl_fail(r->error, TXL_UNSUPPORTED,
-                        "%s: offset %" PRIu64 ": a block is compressed in a way (%d) that is not "
-                        "known",
-                        r->file->path, handle.offset, *end);
-    return TXL_OK;
+    if (*end == 0)
+        return TXL_OK;
+    return txl_fail(r->error, TXL_UNSUPPORTED,
+                    "%s: offset %" PRIu64
+                    ": a block is compressed%s (%d), as no published language "
+                    "model's is; save the checkpoint again with TensorFlow's own Saver",
+                    r->file->path, handle.offset, *end == 1 ? " with Snappy" : "", *end);
 }
 
 /* A block ends with the offsets of entries that share nothing with the one before, and their
  * number. */
 static txl_status open_block(struct reader *r, struct handle handle, struct block *block) {
-    struct protobuf content;
+    struct protobuf content = {NULL, NULL};
     txl_status status = find_content(r, handle, &content);
     if (status)
         return status;
@@ -284,9 +213,6 @@ txl_status table_read(const struct mapped_file *file, struct table *table, txl_e
 }
 
 void table_free(struct table *table) {
-    for (size_t i = 0; i < table->n_expanded; i++)
-        free(table->expanded[i]);
-    free(table->expanded);
     free(table->entries);
     buffer_free(&table->keys);
     *table = (struct table){0};

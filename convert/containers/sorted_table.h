@@ -22,8 +22,6 @@ struct table {
     size_t n;
 
     struct buffer keys;
-    void **expanded; /* blocks that were compressed */
-    size_t n_expanded;
 };
 
 /* Whether the file ends as a table does. */

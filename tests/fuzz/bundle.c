@@ -133,8 +133,7 @@ static uint8_t *change_table(const uint8_t *index, size_t n, uint32_t *random, s
         for (uint32_t i = next_random(random, 3) + 1; i > 0 && table.n > 1; i--)
             copies[n_copy++] = change_entry(&table, random);
         const size_t per_block = next_random(random, 4) ? table.n : table.n / 2 + 1;
-        written =
-            bundle_table(table.entries, table.n, per_block, next_random(random, 4) == 0, size);
+        written = bundle_table(table.entries, table.n, per_block, size);
         while (n_copy > 0)
             free(copies[--n_copy]);
     }

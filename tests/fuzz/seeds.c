@@ -260,8 +260,7 @@ static void take_bundle_case(const struct seeds *s, const char *path) {
     parts.index = index;
     take_bundle(s, parts);
     if (table_looks_like(&file) && !table_read(&file, &table, &error)) {
-        uint8_t *packed =
-            bundle_table(table.entries, table.n, (table.n + 2) / 3, true, &parts.n_index);
+        uint8_t *packed = bundle_table(table.entries, table.n, (table.n + 2) / 3, &parts.n_index);
         parts.index = packed;
         take_bundle(s, parts);
         free(packed);
