@@ -254,6 +254,8 @@ static const struct note notes[] = {
      " - state dicts that plain pickle saved\n"
      " - Hugging Face's pytorch_model.bin and model.safetensors with\n"
      "   config.json, also in shards\n"
+     " - the checkpoint_best.pt or checkpoint_last.pt of NVIDIA's training\n"
+     "   code, with the vocabulary in it\n"
      " - the TensorFlow checkpoints of the authors of Transformer-XL and XLNet\n\n"
      "Of a TensorFlow checkpoint SOURCE is the folder that holds model/ and data/, one of "
      "XLNet's unpacked archives, the .index file, or its name without .index.\n\n"

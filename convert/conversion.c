@@ -244,7 +244,7 @@ txl_status convert_into(const char *source, struct output_file *out,
     if (!status)
         status = recognise_complete(r, error);
     if (!status && !path)
-        status = vocabulary_file_find(checkpoint_path(r->names.checkpoint), &found, error);
+        status = recognise_find_vocabulary(r, &found, error);
     path = path ? path : found;
     if (!status)
         status = refuse_input(r, path, out->path, error);

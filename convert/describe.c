@@ -56,8 +56,7 @@ static char *describe_settings(const struct recognised *r, bool has_text) {
 /* A vocabulary that is missing, or that the conversion would refuse, is no failure. */
 static txl_status describe(struct recognised *r, struct convert_description *d, txl_error *error) {
     struct convert_vocabulary vocabulary = {.section = NULL};
-    txl_status found =
-        vocabulary_file_find(checkpoint_path(r->names.checkpoint), &d->vocabulary, error);
+    txl_status found = recognise_find_vocabulary(r, &d->vocabulary, error);
     txl_status read =
         found ? found : recognise_vocabulary(r, d->vocabulary, NULL, &vocabulary, error);
     free(vocabulary.section);

@@ -1,12 +1,13 @@
 /* The tables of published names.  PyTorch: the module and state dict of the published code, and
- * Hugging Face's, whose prefixes differ.  TensorFlow: the variables of the authors' own code, whose
- * dense kernels take rows of inputs. */
+ * Hugging Face's, whose prefixes differ.  NVIDIA: the state dict of DeepLearningExamples.
+ * TensorFlow: the variables of the authors' own code, whose dense kernels take rows of inputs. */
 #include "lib/transformer_xl/family.h"
 #include "lib/transformer_xl/parameters.h"
 #include "lib/xlnet/family.h"
 #include "lib/xlnet/parameters.h"
 #include "names.h"
 
+#define NVIDIA(...) [DIALECT_NVIDIA] = {__VA_ARGS__}
 #define PYTORCH(...) [DIALECT_PYTORCH] = {__VA_ARGS__}
 #define TENSORFLOW(...) [DIALECT_TENSORFLOW] = {__VA_ARGS__}
 #define THEN(...)                                                                                  \
@@ -36,8 +37,9 @@ static const names_row transformer_xl_rows[N_TRANSFORMER_XL_PARAMETER] = {
     [EMBEDDING_PROJECTION] = {PYTORCH({"word_emb.emb_projs.*"}, {"crit.out_projs.*"}),
                               TENSORFLOW({"adaptive_embed/cutoff_*/proj_W", NULL, TRANSPOSED},
                                          {"adaptive_embed/proj_W", NULL, TRANSPOSED})},
-    [SOFTMAX_WEIGHT] = {PYTORCH({"crit.out_layers.*.weight"}, {"word_emb.emb_layers.*.weight"})},
-    [SOFTMAX_BIAS] = {PYTORCH({"crit.out_layers.*.bias"}),
+    [SOFTMAX_WEIGHT] = {NVIDIA({"crit.out_layers_weights.*"}, {"word_emb.emb_layers.*.weight"}),
+                        PYTORCH({"crit.out_layers.*.weight"}, {"word_emb.emb_layers.*.weight"})},
+    [SOFTMAX_BIAS] = {NVIDIA({"crit.out_layers_biases.*"}), PYTORCH({"crit.out_layers.*.bias"}),
                       TENSORFLOW({"adaptive_softmax/cutoff_*/b", "B", ALL_BANDS},
                                  {"adaptive_softmax/cutoff_*/b"}, {"adaptive_softmax/bias"})},
     [SOFTMAX_PROJECTION] = {PYTORCH({"crit.out_projs.*", NULL, TRANSPOSED},
@@ -87,7 +89,10 @@ static uint64_t transformer_xl_size(const void *settings, char letter, int i) {
 
 const struct name_table transformer_xl_names = {
     .family = &transformer_xl_family,
-    .dialect = {[DIALECT_PYTORCH] = {.mark = "layers.0.dec_attn.o_net.weight",
+    .dialect = {[DIALECT_NVIDIA] = {.mark = "crit.out_layers_biases.0",
+                                    .head = "crit.",
+                                    .body = "transformer."},
+                [DIALECT_PYTORCH] = {.mark = "layers.0.dec_attn.o_net.weight",
                                      .head = "crit.",
                                      .body = "transformer."},
                 [DIALECT_TENSORFLOW] = {.mark = "layer_0/rel_attn/qkv/kernel",

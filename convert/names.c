@@ -31,7 +31,7 @@ bool names_find(const struct name_table *table, const struct checkpoint *checkpo
     *n = (struct names){.checkpoint = checkpoint, .table = table};
     for (int d = 0; d < N_DIALECT; d++) {
         const char *mark = table->dialect[d].mark;
-        for (size_t i = 0; i < checkpoint_n_tensor(checkpoint); i++) {
+        for (size_t i = 0; mark && i < checkpoint_n_tensor(checkpoint); i++) {
             const char *name = checkpoint_tensor_at(checkpoint, i)->name;
             size_t length = strlen(name);
             if (!ends_with(name, mark) || length - strlen(mark) >= NAMES_MAX_PREFIX)
@@ -57,7 +57,9 @@ struct names_text names_spell(const struct names *n, const char *name, int i) {
 }
 
 static const struct origin *origins(const struct names *n, int number) {
-    return n->table->row[number][n->dialect];
+    const struct origin *row = n->table->row[number][n->dialect];
+    return n->dialect == DIALECT_NVIDIA && !row->name ? n->table->row[number][DIALECT_PYTORCH]
+                                                      : row;
 }
 
 static bool is_usable(const struct names *n, const struct origin *from) {

@@ -12,7 +12,8 @@
 
 enum { NAMES_MAX_PREFIX = 256, NAMES_MAX_ORIGIN = 3 /* spellings of a parameter in a dialect */ };
 
-enum dialect_number { DIALECT_PYTORCH, DIALECT_TENSORFLOW, N_DIALECT };
+/* NVIDIA's training code names the softmax's tensors its own way, and all others as PYTORCH. */
+enum dialect_number { DIALECT_NVIDIA, DIALECT_PYTORCH, DIALECT_TENSORFLOW, N_DIALECT };
 
 enum origin_flags {
     BY_RANK = 1,    /* other parameters have the same name, with another number of dimensions */
@@ -33,11 +34,13 @@ struct origin {
     const struct origin *next; /* the tensor that follows, of a parameter in pieces */
 };
 
-/* The spellings of a parameter in each dialect; the first that the checkpoint has is taken. */
+/* The spellings of a parameter in each dialect; the first that the checkpoint has is taken.  Where
+ * NVIDIA's row is empty, that of PYTORCH holds. */
 typedef struct origin names_row[N_DIALECT][NAMES_MAX_ORIGIN];
 
 struct dialect {
-    const char *mark; /* the end of a name that every such checkpoint has; the prefix precedes it */
+    const char *mark; /* the end of a name that every such checkpoint has; the prefix precedes it.
+                         NULL: the family has no such dialect */
     const char *head; /* how the names of the softmax begin, which may have a shorter prefix: */
     const char *body; /* this end of the prefix may be missing */
 };

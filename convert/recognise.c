@@ -14,13 +14,16 @@ static const struct family_row {
     txl_kind pieces;
     const char *config[N_DIALECT]; /* the name of the JSON that states facts */
     recognition_step *const *steps;
-} families[] = {
-    {&xlnet_names, "an XLNet", TXL_XLNET, {"config.json", "xlnet_config.json"}, xlnet_steps},
-    {&transformer_xl_names,
-     "a Transformer-XL",
-     TXL_PIECES,
-     {"config.json", "corpus-info.json"},
-     transformer_xl_steps}};
+} families[] = {{&xlnet_names,
+                 "an XLNet",
+                 TXL_XLNET,
+                 {[DIALECT_PYTORCH] = "config.json", [DIALECT_TENSORFLOW] = "xlnet_config.json"},
+                 xlnet_steps},
+                {&transformer_xl_names,
+                 "a Transformer-XL",
+                 TXL_PIECES,
+                 {[DIALECT_PYTORCH] = "config.json", [DIALECT_TENSORFLOW] = "corpus-info.json"},
+                 transformer_xl_steps}};
 enum { N_FAMILY = sizeof families / sizeof *families };
 
 void convert_options_init(struct convert_options *options) {
@@ -34,11 +37,11 @@ void convert_options_init(struct convert_options *options) {
 
 /* ---- The checkpoint ----------------------------------------------------------------------- */
 
-/* The number of symbols of a pickle that is a vocabulary; 0: it is none. */
+/* The number of symbols of a pickle that is a vocabulary and nothing else; 0: it is none. */
 static size_t count_symbols(const struct checkpoint *checkpoint) {
     struct vocabulary_file vocabulary;
     txl_error ignored;
-    if (!checkpoint_root(checkpoint) ||
+    if (!checkpoint_root(checkpoint) || pickle_get(checkpoint_root(checkpoint), "model_state") ||
         vocabulary_file_read(checkpoint_path(checkpoint), &vocabulary, &ignored))
         return 0;
     size_t n = vocabulary.n_symbol;
@@ -118,6 +121,7 @@ txl_status recognise(const char *source, const struct convert_options *options,
                                       .options = options,
                                       .names = &r->names,
                                       .tensorflow = r->names.dialect == DIALECT_TENSORFLOW,
+                                      .nvidia = r->names.dialect == DIALECT_NVIDIA,
                                       .path = checkpoint_path(r->checkpoint),
                                       .config_name = families[family].config[r->names.dialect],
                                       .error = error};
@@ -186,7 +190,7 @@ txl_status recognise_dimensions(const struct recognition *s, recognition_stateme
 static txl_status pack(const struct recognised *r, const struct vocabulary_file *file,
                        const char *tokenizer, struct convert_vocabulary *vocabulary,
                        txl_error *error) {
-    if (r->by_dataset && !tokenizer && !file->model) {
+    if (r->by_dataset && !tokenizer && !file->model && !file->characters) {
         const char *dataset = r->dataset[0] ? r->dataset : file->dataset;
         tokenizer = published_tokenizer(dataset);
         if (!tokenizer && dataset)
@@ -207,6 +211,14 @@ static txl_status pack(const struct recognised *r, const struct vocabulary_file 
                         file->map.path, (int)vocabulary->n, checkpoint_path(r->checkpoint),
                         r->settings.model.n_token);
     return status;
+}
+
+txl_status recognise_find_vocabulary(const struct recognised *r, char **path, txl_error *error) {
+    const char *checkpoint = checkpoint_path(r->checkpoint);
+    if (r->names.dialect != DIALECT_NVIDIA || !pickle_get(checkpoint_root(r->checkpoint), "vocab"))
+        return vocabulary_file_find(checkpoint, path, error);
+    *path = strdup(checkpoint);
+    return *path ? TXL_OK : txl_fail_memory(error, "a file name", strlen(checkpoint));
 }
 
 txl_status recognise_vocabulary(struct recognised *r, const char *path, const char *tokenizer,

@@ -35,6 +35,10 @@ void recognised_free(struct recognised *r);
 /* TXL_OK if no fact is unknown; else the error that names the options. */
 txl_status recognise_complete(const struct recognised *r, txl_error *error);
 
+/* Finds the model's vocabulary: in NVIDIA's checkpoint itself, else beside the checkpoint.  `*path`
+ * is the caller's to free. */
+txl_status recognise_find_vocabulary(const struct recognised *r, char **path, txl_error *error);
+
 /* Packs the vocabulary at `path`, which must be that of the model, and sets in r->settings what it
  * says about the text.  `tokenizer` is the name of a kind; NULL: the usual one. vocabulary->section
  * is the caller's to free even after a failure. */
@@ -48,7 +52,7 @@ struct recognition {
     struct recognised *recognised;
     const struct convert_options *options;
     const struct names *names; /* the recognised ones */
-    bool tensorflow;           /* their dialect is TensorFlow's */
+    bool tensorflow, nvidia;   /* their dialect is TensorFlow's, or NVIDIA's */
     const char *path;          /* of the checkpoint */
     const char *config_name;   /* of the JSON beside it */
     struct json_t *config;     /* what that says, or NULL; owned */
@@ -56,7 +60,8 @@ struct recognition {
     txl_error *error;
 
     /* Of a Transformer-XL. */
-    const struct pickle_value *module;    /* of class MemTransformerLM, or NULL */
+    const struct pickle_value *module;    /* of class MemTransformerLM, or NVIDIA's dict of its
+                                             arguments, or NULL */
     const struct pickle_value *embedding; /* its word_emb */
     const struct pickle_value *half;      /* its layers[0].pos_ff */
     int width;                            /* of all heads side by side */

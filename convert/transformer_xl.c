@@ -1,7 +1,7 @@
 /* Recognising a Transformer-XL.  Most facts follow from shapes, in every container.  The rest comes
- * from the options, from a pickled module's attributes, or from a Hugging Face config.json; one
- * message asks for everything that none of them states.  Options take precedence over attributes or
- * config.json; statements about shapes must agree with the shapes. */
+ * from the options, from a pickled module's attributes, from NVIDIA's model_config, or from a
+ * Hugging Face config.json; one message asks for everything that none of them states.  Options take
+ * precedence over attributes or config.json; statements about shapes must agree with the shapes. */
 #include "config_file.h"
 #include "lib/base/error.h"
 #include "published.h"
@@ -16,11 +16,17 @@
 
 /* ---- Statements --------------------------------------------------------------------------- */
 
+/* The attribute of the module or of a part of it, or the entry of the dict that stands for both. */
+static const struct pickle_value *attribute_of(const struct pickle_value *object, const char *key) {
+    return object && object->kind == PICKLE_DICT ? pickle_get(object, key)
+                                                 : checkpoint_attribute(object, key);
+}
+
 /* A stated integer, or with `truth` 0 or 1, which older code states as an integer.  `object` is the
  * module or the part of it that has the attribute. */
 static bool stated(const struct recognition *s, const struct pickle_value *object, const char *key,
                    bool truth, int *value) {
-    const struct pickle_value *attribute = checkpoint_attribute(object, key);
+    const struct pickle_value *attribute = attribute_of(object, key);
     const json_t *member = json_object_get(s->config, key);
     int64_t number;
     if (truth && attribute && attribute->kind == PICKLE_BOOL)
@@ -88,9 +94,22 @@ static txl_status find_corpus(struct recognition *s) {
     return status || s->config ? status : txl_fail_memory(s->error, "the settings", 4096);
 }
 
+/* NVIDIA's checkpoint states every argument of the model's constructor beside its tensors. */
+static void find_model_config(struct recognition *s) {
+    const struct pickle_value *config =
+        pickle_get(checkpoint_root(s->names->checkpoint), "model_config");
+    s->stated_in = s->path;
+    if (config && config->kind == PICKLE_DICT)
+        s->module = s->embedding = s->half = config;
+}
+
 static txl_status find_statements(struct recognition *s) {
     char **config_path = &s->recognised->config_path;
     txl_status status = TXL_OK;
+    if (s->nvidia) {
+        find_model_config(s);
+        return TXL_OK;
+    }
     s->module = find_module(s->names);
     if (s->tensorflow)
         status = find_corpus(s);
@@ -365,7 +384,7 @@ static txl_status read_cutoffs_option(const char *text, struct cutoffs *cutoffs,
 
 /* An item that is not a number becomes 0, which is no cutoff. */
 static bool stated_cutoffs(const struct recognition *s, struct cutoffs *cutoffs) {
-    const struct pickle_value *list = checkpoint_attribute(s->embedding, "cutoffs"), *item;
+    const struct pickle_value *list = attribute_of(s->embedding, "cutoffs"), *item;
     const json_t *array = json_object_get(s->config, "cutoffs");
     if (list && list->kind == PICKLE_LIST) {
         for (size_t i = 0; (item = pickle_item(list, i)); i++)
@@ -486,7 +505,7 @@ static int settle_dialect(struct recognition *s, int given, int of_module, int o
 /* Layer normalisation's epsilon. */
 static txl_status settle_epsilon(struct recognition *s) {
     const double given = s->options->layer_norm_eps;
-    const struct pickle_value *norm = checkpoint_attribute(s->half, "layer_norm");
+    const struct pickle_value *norm = attribute_of(s->half, "layer_norm");
     const struct pickle_value *attribute = checkpoint_attribute(norm, "eps");
     const json_t *number = json_object_get(s->config, "layer_norm_epsilon");
     double epsilon = given >= 0                                     ? given
@@ -515,7 +534,9 @@ static txl_status settle_others(struct recognition *s) {
     f->cluster_order =
         settle_dialect(s, setting_word(cluster_order_name, o->cluster_order), CLUSTERS_REVERSED,
                        CLUSTERS_FORWARD, f->n_band <= 2, "--cluster-order reversed|forward");
-    f->same_length_reach = reach >= 0 ? reach : s->tensorflow ? REACH_MEM_LEN_AND_1 : REACH_MEM_LEN;
+    f->same_length_reach = reach >= 0                   ? reach
+                           : s->tensorflow || s->nvidia ? REACH_MEM_LEN_AND_1
+                                                        : REACH_MEM_LEN;
     m->tgt_len = settle(s, o->tgt_len, s->module, "tgt_len", false, "--tgt-len N");
     m->mem_len = settle(s, o->mem_len, s->module, "mem_len", false, "--mem-len N");
     m->clamp_len = settle(s, clamp_len, s->module, "clamp_len", false, "--clamp-len N");
@@ -550,12 +571,12 @@ static txl_status check_lengths(struct recognition *s) {
 
 /* ---- Tied tensors ------------------------------------------------------------------------- */
 
-/* torch.save writes a module's tied tensors under both names. */
+/* torch.save writes a module's tied tensors under both names; NVIDIA's code leaves one out. */
 static bool has_own_weights(const struct recognition *s) {
     const char *const keys[] = {"tie_weight", "tie_word_embeddings"};
-    int tied = !s->module;
+    int tied = !s->module || s->nvidia;
     for (size_t i = 0; i < 2 && tied; i++)
-        stated(s, NULL, keys[i], true, &tied);
+        stated(s, s->module, keys[i], true, &tied);
     return !tied;
 }
 
@@ -563,7 +584,11 @@ static bool has_own_weights(const struct recognition *s) {
  * first. */
 static bool has_own_projection(const struct recognition *s, int band) {
     const json_t *list = json_object_get(s->config, "tie_projs");
+    const struct pickle_value *tie =
+        s->nvidia ? pickle_item(attribute_of(s->module, "tie_projs"), (size_t)band) : NULL;
     int shared = true;
+    if (s->nvidia)
+        return tie && tie->kind == PICKLE_BOOL && !tie->boolean;
     if (s->module || !s->config)
         return s->module != NULL;
     if (json_is_array(list))

@@ -20,13 +20,14 @@
 #define MAX_SHARD 512 /* each keeps its file open: half of the 1,024 that a process may have */
 
 static const char *const directory_names[] = {
-    "model.safetensors", "model.safetensors.index.json",
-    "pytorch_model.bin", "pytorch_model.bin.index.json",
-    "model.pt",
+    "model.safetensors",  "model.safetensors.index.json",
+    "pytorch_model.bin",  "pytorch_model.bin.index.json",
+    "model.pt",           "checkpoint_best.pt",
+    "checkpoint_last.pt",
 };
 static const char directory_names_text[] =
-    "model.safetensors, pytorch_model.bin (or the .index.json of either), model.pt, or the .index "
-    "of a TensorFlow checkpoint";
+    "model.safetensors, pytorch_model.bin (or the .index.json of either), model.pt, "
+    "checkpoint_best.pt, checkpoint_last.pt, or the .index of a TensorFlow checkpoint";
 static const char bundle_ending[] = ".index";
 
 /* ---- Files -------------------------------------------------------------------------------- */

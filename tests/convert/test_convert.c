@@ -992,6 +992,15 @@ TEST(other_models_are_refused) {
     free_state(&state);
 }
 
+/* A dict with model_state is a checkpoint, although it has a vocabulary too. */
+TEST(unusable_checkpoints_say_why) {
+    struct convert_options o = options_for(NULL);
+    const char *path = WRAP(case_path("wt103-legacy/cache.pt"), "a.pt",
+                            "}X\x0b\0\0\0model_stateX\x01\0\0\0xsX\x05\0\0\0vocab", "s");
+    assert_refused(path, &o, TXL_UNSUPPORTED,
+                   "not a Transformer-XL: no tensor named layers.0.dec_attn.o_net.weight");
+}
+
 static bool stop_at_once(void *context, uint64_t done, uint64_t total) {
     (void)done;
     (void)total;

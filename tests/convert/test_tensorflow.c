@@ -213,9 +213,7 @@ static void assert_case(const char *folder, double tolerance) {
         state_lengths(&o, run_of);
         const bool is_xlnet = strstr(folder, "xlnet") != NULL;
         if (is_xlnet)
-            o.same_length = CONVERT_UNSET;   /* it sees both sides */
-        if (strstr(folder, "tf-characters")) /* its corpus says ptb, whose text is words */
-            o.tokenizer = "characters";
+            o.same_length = CONVERT_UNSET; /* it sees both sides */
         convert_to(folder, &o, scratch_path("a.txl"));
         if (txl_model_open(scratch_path("a.txl"), 1, &model, &error))
             fail_msg("%s: %s", folder, error.message);

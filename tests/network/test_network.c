@@ -64,6 +64,24 @@ EVERY_CASE(runs_agree_with_the_reference) {
     check_runs(c, REFERENCE);
 }
 
+/* The checkpoints of NVIDIA's training code state every setting, and have their vocabulary. */
+TEST(nvidia_runs_agree_with_the_reference) {
+    static const char *const names[] = {"nv-enwik8-zip", "nv-wt103-zip", "nv-untied"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct model_case c;
+        txl_settings defaults;
+        case_open(&c, names[i], NULL, -1);
+        check_runs(&c, REFERENCE);
+        assert_string_equal(txl_model_same_length_reach(c.model), "mem_len + 1");
+        const json_t *model = json_object_get(c.expect, "model");
+        txl_model_defaults(c.model, &defaults);
+        assert_int_equal(defaults.tgt_len, json_integer_value(json_object_get(model, "tgt_len")));
+        assert_int_equal(defaults.mem_len, json_integer_value(json_object_get(model, "mem_len")));
+        assert_int_equal(defaults.same_length, json_is_true(json_object_get(model, "same_length")));
+        case_close(&c);
+    }
+}
+
 TEST(kernels_agree_with_the_reference) {
     for (size_t v = 0; use_kernels(v); v++) {
         for (size_t i = 0; case_names[i]; i++) {
