@@ -255,6 +255,55 @@ TEST(bytes_follow_the_byte_before) {
     free(bytes);
 }
 
+/* Readers that know only weights-format.md find the same frequencies. */
+TEST(frequencies_are_those_of_the_format) {
+    enum { N = 20000 };
+    struct buffer out = {0};
+    struct range_encoder encoder;
+    struct flag flag = {256};
+    struct byte_model *model = malloc(sizeof *model);
+    static uint32_t count[256][256];
+    uint32_t share = 256, before = 0;
+    uint64_t random = 2;
+    size_t n_halved = 0, n_end = 0;
+    for (size_t i = 0; i < 256; i++)
+        for (size_t j = 0; j < 256; j++)
+            count[i][j] = 1;
+    byte_model_start(model);
+    range_encoder_start(&encoder, &out);
+    for (size_t i = 0; i < N; i++) {
+        /* For long only one or the other, so that the share comes to both of its ends. */
+        const bool literal = i / 1500 % 2 == 0 ? i % 7 < 3 + i / 100 : i % 1500 == 1400;
+        flag_encode(&flag, &encoder, literal);
+        share = literal ? share + (65536 - share + 127) / 128 : share - (share + 127) / 128;
+        share = share < 2 ? 2 : share > 65534 ? 65534 : share;
+        assert_int_equal(flag.share, share);
+        n_end += share == 2 || share == 65534;
+
+        const uint32_t byte =
+            i < N / 2 ? (uint32_t) "aab"[i % 3] : (uint32_t)(next_number(&random) % 3);
+        uint32_t sum = 0;
+        byte_encode(model, &encoder, (unsigned char)byte);
+        count[before][byte] += 32;
+        for (size_t j = 0; j < 256; j++)
+            sum += count[before][j];
+        for (size_t j = 0; j < 256 && sum >= 8192; j++)
+            count[before][j] = (count[before][j] + 1) / 2;
+        n_halved += sum == 8192;
+        sum = 0;
+        for (size_t j = 0; j < 256; j++) {
+            assert_int_equal(model->frequency[before][j], count[before][j]);
+            sum += count[before][j];
+        }
+        assert_int_equal(model->total[before], sum);
+        assert_int_equal(model->before, byte);
+        before = byte;
+    }
+    assert_true(n_halved > 0 && n_end > 100);
+    buffer_free(&out);
+    free(model);
+}
+
 int main(void) {
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
