@@ -106,17 +106,23 @@ static void assert_no_other_file(const char *when) {
 
 static const struct content older = {(char *)"an older file", 13};
 
-/* One run of what writes `whole`, over an older file: the status that it returned, and the file
- * that it left. */
-static txl_status run_writing(txl_status (*run)(txl_error *), enum fault_kind kind, long n, bool on,
-                              const struct content *whole, txl_error *error) {
+/* One run of what writes `whole`, perhaps over an older file: the status that it returned, and the
+ * file that it left. */
+static txl_status run_writing(txl_status (*run)(txl_error *), enum fault_kind kind, long n,
+                              bool over, const struct content *whole, txl_error *error) {
     char when[64];
     snprintf(when, sizeof when, "fault %d at call %ld", (int)kind, n);
-    put_file(output, older.bytes, older.size);
-    faults_arm(kind, n, on);
+    if (over)
+        put_file(output, older.bytes, older.size);
+    else
+        unlink(output);
+    faults_arm(kind, n, false);
     txl_status status = run(error);
     faults_disarm();
-    assert_content(output, status ? &older : whole, when);
+    if (over || !status)
+        assert_content(output, status ? &older : whole, when);
+    else
+        assert_int_equal(access(output, F_OK), -1);
     assert_no_other_file(when);
     return status;
 }
@@ -144,19 +150,24 @@ static void check_writing(const char *name, txl_status (*run)(txl_error *)) {
     if (run(&error))
         fail_msg("%s: %s", name, error.message);
     struct content whole = content_of(output);
-    long n_call = count_calls(run, FAULT_FILE), n_failed = 0;
-    for (long n = 1; n <= n_call; n++) {
-        txl_status status = run_writing(run, FAULT_FILE, n, false, &whole, &error);
-        assert_reported(status, &error, name, n);
-        n_failed += status ? 1 : 0;
+    unlink(output);
+    for (int over = 0; over < 2; over++) {
+        if (over)
+            put_file(output, older.bytes, older.size);
+        long n_call = count_calls(run, FAULT_FILE), n_failed = 0;
+        for (long n = 1; n <= n_call; n++) {
+            txl_status status = run_writing(run, FAULT_FILE, n, over, &whole, &error);
+            assert_reported(status, &error, name, n);
+            n_failed += status ? 1 : 0;
+        }
+        /* Not every file system has nameless files; that is no failure. */
+        assert_true(n_failed >= n_call - 1);
+        print_message("%s%s: %ld calls\n", name, over ? ", over an older file" : "", n_call);
     }
-    /* Not every file system has nameless files; that is no failure. */
-    assert_true(n_failed >= n_call - 1);
-    print_message("%s: %ld calls\n", name, n_call);
     long n_cut = count_calls(run, FAULT_SIGNAL);
     for (long n = 1; n <= n_cut; n++) {
-        assert_int_equal(run_writing(run, FAULT_SIGNAL, n, false, &whole, &error), TXL_OK);
-        assert_int_equal(run_writing(run, FAULT_CUT, n, false, &whole, &error), TXL_OK);
+        assert_int_equal(run_writing(run, FAULT_SIGNAL, n, true, &whole, &error), TXL_OK);
+        assert_int_equal(run_writing(run, FAULT_CUT, n, true, &whole, &error), TXL_OK);
     }
     free(whole.bytes);
 }
