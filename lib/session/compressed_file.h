@@ -18,6 +18,7 @@ enum {
     MAX_STREAMS = 32,
     MAX_STREAM = 1 << 16,                 /* bytes of text */
     MAX_FRAME = MAX_STREAMS * MAX_STREAM, /* likewise */
+    MAX_TIMES_OWN = 4, /* tgt_len and mem_len, of the model's own: sessions take memory by them */
     /* Bytes of a header before the model's name, of a stream in its table, of the whole. */
     HEADER_FIXED = 44,
     HEADER_STREAM = 6,

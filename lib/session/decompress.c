@@ -124,6 +124,26 @@ static txl_status find_model(txl_decompressor *d, const struct frame *frame,
     return status ? status : compress_check_model(*model, error);
 }
 
+/* A few bytes ask for lengths, and the sessions' memory and work grow with them. */
+static txl_status check_lengths(const struct frame *frame, const txl_model *model,
+                                txl_error *error) {
+    txl_settings own;
+    txl_model_defaults(model, &own);
+    const struct {
+        const char *name;
+        int asked, own;
+    } lengths[] = {{"tgt_len", frame->settings.tgt_len, own.tgt_len},
+                   {"mem_len", frame->settings.mem_len, own.mem_len}};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+        if (lengths[i].asked > MAX_TIMES_OWN * lengths[i].own)
+            return txl_fail(
+                error, TXL_UNSUPPORTED,
+                "compressed with %s %d, and a text is read with at most %d, %d times the "
+                "model's own; compress it again with at most that",
+                lengths[i].name, lengths[i].asked, MAX_TIMES_OWN * lengths[i].own, MAX_TIMES_OWN);
+    return TXL_OK;
+}
+
 /* Opens sessions for the frame, unless those of the last one will do. */
 static txl_status open_coder(txl_decompressor *d, const struct frame *frame, txl_error *error) {
     struct stream_coder *coder = &d->coder;
@@ -140,6 +160,8 @@ static txl_status open_coder(txl_decompressor *d, const struct frame *frame, txl
     settings.arithmetic = TXL_ARITHMETIC_EXACT;
     stream_coder_close(coder);
     txl_status status = find_model(d, frame, &model, error);
+    if (!status)
+        status = check_lengths(frame, model, error);
     if (!status)
         status = stream_coder_open(coder, model, &settings, frame->n,
                                    compress_memory(d->how.memory), error);

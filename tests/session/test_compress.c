@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 /* ---- Both ways ---------------------------------------------------------------------------- */
 
@@ -858,6 +859,68 @@ TEST(frames_beside_damage_are_salvaged) {
 }
 
 /* ---- What is refused ---------------------------------------------------------------------- */
+
+/* Of a frame's header (weights-format.md). */
+enum { HEADER_STREAMS = 6, HEADER_LENGTHS = 12, HEADER_NAME = 40, HEADER_END = 44 };
+
+/* Writes tgt_len and mem_len into the first frame's header, and its checksum. */
+static void set_lengths(char *file, int tgt_len, int mem_len) {
+    const int32_t lengths[] = {tgt_len, mem_len};
+    const size_t end =
+        HEADER_END + (size_t)file[HEADER_NAME] + 6 * (size_t)(unsigned char)file[HEADER_STREAMS];
+    memcpy(file + HEADER_LENGTHS, lengths, sizeof lengths);
+    const uint64_t sum = XXH3_64bits(file, end);
+    memcpy(file + end, &sum, sizeof sum);
+}
+
+/* A text that is shorter than a segment is read the same with any lengths, up to four times the
+ * model's own; what a file asks for beyond that is refused before it takes any memory. */
+TEST(lengths_are_bounded_by_the_models_own) {
+    struct exchange to = {.model = models[CHARACTERS]};
+    txl_settings own;
+    txl_error error;
+    txl_model_defaults(to.model, &own);
+    assert_true(own.tgt_len > 8 && own.mem_len > 0);
+    compress(&to, "the dog", 7, 1, 7);
+    const struct {
+        int tgt_len, mem_len;
+        const char *refused;
+    } files[] = {
+        {own.tgt_len, own.mem_len, NULL},
+        {own.tgt_len, 0, NULL},
+        {4 * own.tgt_len, 4 * own.mem_len, NULL},
+        {4 * own.tgt_len + 1, own.mem_len, "tgt_len"},
+        {own.tgt_len, 4 * own.mem_len + 1, "mem_len"},
+        {own.tgt_len, TXL_MAX_MEM_LEN, "mem_len"},
+        {TXL_MAX_TGT_LEN, TXL_MAX_MEM_LEN, "tgt_len"},
+    };
+    for (size_t i = 0; i < 2 * sizeof files / sizeof *files; i++) {
+        const int tgt_len = files[i / 2].tgt_len, mem_len = files[i / 2].mem_len;
+        const char *refused = files[i / 2].refused;
+        struct exchange back = {.model = models[CHARACTERS]};
+        txl_decompression how = decompression(&back);
+        how.salvage = i % 2;
+        set_lengths(to.out.data, tgt_len, mem_len);
+        txl_status status = decompress(&back, &how, to.out.data, to.out.length, 1 << 20, &error);
+        assert_int_equal(status, refused ? TXL_UNSUPPORTED : TXL_OK);
+        if (refused) {
+            const bool tgt = strcmp(refused, "tgt_len") == 0;
+            char expected[160];
+            snprintf(expected, sizeof expected,
+                     "compressed with %s %d, and a text is read with at most %d, 4 times the "
+                     "model's own; compress it again with at most that",
+                     refused, tgt ? tgt_len : mem_len, 4 * (tgt ? own.tgt_len : own.mem_len));
+            assert_string_equal(error.message, expected);
+        }
+        assert_int_equal(back.out.length, refused ? 0 : 7);
+        buffer_free(&back.out);
+        how.list = true; /* a list asks for no memory */
+        assert_int_equal(decompress(&back, &how, to.out.data, to.out.length, 1 << 20, &error),
+                         TXL_OK);
+        assert_int_equal(back.frame.settings.mem_len, mem_len);
+    }
+    buffer_free(&to.out);
+}
 
 TEST(other_models_are_refused_by_name) {
     static const struct {
