@@ -9,6 +9,7 @@
 #include "lib/base/threads.h"
 #include "lib/text/vocabulary.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,14 +94,19 @@ static txl_status list_tensors(struct maker *maker, txl_error *error) {
 
 /* The vocabulary section and the tensors lie one after the other in one allocation. */
 static txl_status place_tensors(struct weights *w, const void *vocabulary, size_t vocabulary_size,
-                                txl_error *error) {
-    const uint64_t most = (uint64_t)1 << 46; /* a sum of MAX_TENSOR such sizes cannot overflow */
-    uint64_t total = weights_aligned(vocabulary_size);
+                                uint64_t most, txl_error *error) {
+    const uint64_t most_each = (uint64_t)1 << 46; /* a sum of MAX_TENSOR such cannot overflow */
+    uint64_t total = 0;
     for (size_t i = 0; i < w->n_tensor; i++) {
-        if (w->tensor[i].size > most)
+        if (w->tensor[i].size > most_each)
             return txl_fail_memory(error, w->tensor[i].name, w->tensor[i].size);
         total += weights_aligned(w->tensor[i].size);
     }
+    if (total > most)
+        return txl_fail(error, TXL_FORMAT,
+                        "the settings ask for %" PRIu64 " bytes of weights, and there are %" PRIu64,
+                        total, most);
+    total += weights_aligned(vocabulary_size);
     void *memory = total <= SIZE_MAX / 2 ? pages_map((size_t)total) : NULL;
     if (!memory)
         return txl_fail_memory(error, "random weights", total);
@@ -259,7 +265,8 @@ static txl_status build_weights(struct maker *maker, const json_t *object, txl_e
     if (!status && !vocabulary)
         status = make_vocabulary(n_token, &numbers, &vocabulary_size, error);
     if (!status)
-        status = place_tensors(w, numbers ? numbers : vocabulary, vocabulary_size, error);
+        status = place_tensors(w, numbers ? numbers : vocabulary, vocabulary_size, maker->how->most,
+                               error);
     free(numbers);
     return status ? status : fill_tensors(maker, error);
 }

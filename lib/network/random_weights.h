@@ -14,6 +14,7 @@ struct random_model {
      * code. */
     const void *vocabulary;
     size_t vocabulary_size;
+    uint64_t most; /* bytes of the tensors, so that settings of a stranger take no more */
 };
 
 /* Makes in memory what weights_open would read from a file with these settings (the keys of

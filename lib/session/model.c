@@ -157,8 +157,8 @@ static txl_status parse_settings(const char *text, json_t **object, const struct
                               "the new model's settings: unknown family \"%s\"", name ? name : "");
 }
 
-static txl_status make_model(const char *settings_json, const struct random_model *how,
-                             txl_model **model, txl_error *error) {
+txl_status model_make(const char *settings_json, const struct random_model *how, txl_model **model,
+                      txl_error *error) {
     json_t *settings;
     const struct family *family;
     struct weights *weights;
@@ -176,8 +176,8 @@ txl_status txl_model_random(const char *settings_json, const char *type, uint64_
         return txl_fail(error, TXL_ARGUMENT,
                         "unknown type of weights \"%s\"; there are f32, f16, bf16 and q8", type);
     const struct random_model how = {
-        .type = (enum weights_type)known, .seed = seed, .threads = threads};
-    return make_model(settings_json, &how, model, error);
+        .type = (enum weights_type)known, .seed = seed, .threads = threads, .most = UINT64_MAX};
+    return model_make(settings_json, &how, model, error);
 }
 
 txl_status txl_model_new(const char *settings_json, const void *vocabulary, size_t size,
@@ -186,8 +186,9 @@ txl_status txl_model_new(const char *settings_json, const void *vocabulary, size
                                      .seed = seed,
                                      .threads = threads,
                                      .vocabulary = vocabulary,
-                                     .vocabulary_size = size};
-    return make_model(settings_json, &how, model, error);
+                                     .vocabulary_size = size,
+                                     .most = UINT64_MAX};
+    return model_make(settings_json, &how, model, error);
 }
 
 void txl_model_close(txl_model *model) {

@@ -28,4 +28,10 @@ struct txl_model {
 txl_status model_open_weights(struct weights *weights, bool compressed, int threads,
                               txl_model **model, txl_error *error);
 
+struct random_model;
+
+/* Makes a model in memory of settings as JSON, as txl_model_new does. */
+txl_status model_make(const char *settings_json, const struct random_model *how, txl_model **model,
+                      txl_error *error);
+
 #endif

@@ -3,6 +3,7 @@
 #include "lib/base/json_memory.h"
 #include "lib/base/mapped_file.h"
 #include "lib/base/output_file.h"
+#include "lib/network/random_weights.h"
 #include "training.h"
 
 #include <stdlib.h>
@@ -306,9 +307,13 @@ static txl_status make_model(txl_saved *s, txl_error *error) {
     char *text = json_text(settings, JSON_COMPACT);
     if (!text)
         return txl_fail_memory(error, "a state", (uint64_t)s->header.part[PART_DESCRIPTION].size);
-    txl_status status =
-        txl_model_new(text, s->part[PART_VOCABULARY], (size_t)s->header.part[PART_VOCABULARY].size,
-                      0, 1, &s->model, error);
+    const struct random_model how = {.type = WEIGHTS_F32,
+                                     .threads = 1,
+                                     .vocabulary = s->part[PART_VOCABULARY],
+                                     .vocabulary_size =
+                                         (size_t)s->header.part[PART_VOCABULARY].size,
+                                     .most = s->header.part[PART_WEIGHTS].size};
+    txl_status status = model_make(text, &how, &s->model, error);
     free(text);
     if (status)
         return in_file(s, status, error);

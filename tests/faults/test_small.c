@@ -692,6 +692,53 @@ TEST(expanding_model) {
     check("expanding-model.txl", read_weights, "feed_forward.norm.bias");
 }
 
+/* ---- The state of a training -------------------------------------------------------------- */
+
+static txl_status read_state(const char *path, txl_error *error) {
+    txl_saved *saved;
+    txl_status status = txl_saved_open(path, &saved, error);
+    if (!status)
+        txl_saved_free(saved);
+    return status;
+}
+
+/* A state of six parts, of which two are not empty. */
+static void put_state(const char *facts, const void *vocabulary, size_t vocabulary_size) {
+    enum { N_PART = 6, HEADER = 128 };
+    const struct {
+        const void *bytes;
+        size_t size;
+    } parts[N_PART] = {{facts, strlen(facts)}, {vocabulary, vocabulary_size}};
+    begin();
+    put("\x93TXT\r\n\x1a\n\2\0\0\0\x80\0\0\0", 16);
+    put_number(8, HEADER + parts[0].size + parts[1].size);
+    for (size_t i = 0; i < N_PART; i++) {
+        put_number(8, parts[i].size);
+        put_number(8, XXH3_64bits(parts[i].bytes, parts[i].size));
+    }
+    put_number(8, XXH3_64bits(made.bytes, made.size));
+    assert_int_equal(made.size, HEADER);
+    for (size_t i = 0; i < N_PART; i++)
+        put(parts[i].bytes, parts[i].size);
+}
+
+/* Settings of a model of 4 GB, and no weights. */
+TEST(training_states) {
+    static const char vocabulary[] = "\2\0\0\0\1\0\0\0\2\0\0\0ab";
+    put_state("{\"training\":{\"batch\":1,\"tgt_len\":1,\"mem_len\":0,\"clamp_len\":-1,"
+              "\"same_length\":false,\"clip\":0.0,\"epsilon\":1e-8,\"dropout\":0.0,"
+              "\"dropatt\":0.0,\"bf16\":false,\"seed\":1},\"note\":\"\",\"model\":{"
+              "\"family\":\"transformer-xl\",\"n_token\":2,\"unk_id\":null,\"eos_id\":null,"
+              "\"lower_case\":false,\"tokenizer\":\"words\",\"tgt_len\":1,\"mem_len\":0,"
+              "\"clamp_len\":-1,\"same_length\":false,\"n_layer\":64,\"n_head\":1,\"d_head\":1,"
+              "\"d_model\":8,\"d_embed\":8,\"d_inner\":1048576,\"attn_type\":0,"
+              "\"pre_lnorm\":false,\"div_val\":1,\"cutoffs\":[],\"tied_weights\":true,"
+              "\"tied_projections\":[false],\"biases_per_layer\":false,\"type\":\"f32\","
+              "\"memory_start\":\"empty\",\"cluster_order\":\"forward\"}}",
+              vocabulary, sizeof vocabulary - 1);
+    check("training.state", read_state, "bytes of weights, and there are 0");
+}
+
 int main(void) {
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

@@ -341,6 +341,39 @@ static void make_memories(const struct seeds *s) {
     }
 }
 
+/* Before and after a step, and with the best weights beside the last. */
+static void make_states(const struct seeds *s) {
+    for (unsigned i = 0; tiny_models[i].tokenizer; i++) {
+        const txl_training how = {.batch = 1 + (int)i % 3,
+                                  .tgt_len = 3,
+                                  .mem_len = 4,
+                                  .clamp_len = -1,
+                                  .clip = 0.25,
+                                  .epsilon = 1e-8,
+                                  .dropout = i % 2 * 0.1,
+                                  .threads = 1,
+                                  .forget_every = i == 2};
+        txl_trainer *trainer;
+        txl_step step;
+        txl_error error;
+        txl_ids *ids = tiny_ids(txl_model_n_token(tiny_model(i)));
+        if (!txl_trainer_new(tiny_model(i), ids, &how, &trainer, &error)) {
+            for (int n = 0; n < 3; n++) {
+                size_t size;
+                const char *path = fuzz_write("seed.state", NULL, 0);
+                fuzz_require_ok(txl_trainer_save(trainer, path, "{\"a\":1}", &error), &error);
+                uint8_t *bytes = fuzz_read(path, &size);
+                take(s, bytes, size);
+                free(bytes);
+                fuzz_require_ok(txl_trainer_step(trainer, 0.01, &step, &error), &error);
+                txl_trainer_keep(trainer);
+            }
+            txl_trainer_free(trainer);
+        }
+        txl_ids_free(ids);
+    }
+}
+
 /* ---- Text and options --------------------------------------------------------------------- */
 
 static const char *const texts[] = {
@@ -574,7 +607,7 @@ bool seeds_make(const char *harness, const char *cases,
         {"vocabulary", make_vocabularies}, {"text", make_texts},
         {"options", make_options},         {"ids", make_ids},
         {"results", make_results},         {"pieces", make_pieces},
-        {"prompts", make_prompts},
+        {"prompts", make_prompts},         {"state", make_states},
     };
     const struct seeds seeds = {cases, take_seed, context};
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {

@@ -322,3 +322,15 @@ const txl_model *tiny_model(unsigned number) {
     }
     return models[number];
 }
+
+txl_ids *tiny_ids(int32_t n_token) {
+    enum { N = 40 };
+    txl_ids *ids;
+    txl_error error;
+    fuzz_require_ok(txl_ids_new(n_token, &ids, &error), &error);
+    for (int i = 0; i < N; i++) {
+        const int32_t id = i * i % n_token;
+        fuzz_require_ok(txl_ids_add(ids, &id, 1, &error), &error);
+    }
+    return ids;
+}

@@ -44,6 +44,9 @@ uint8_t *tiny_weights(const struct tiny *model, size_t *size);
 /* The model of that number, which counts on from the first after the last; it is kept open. */
 const txl_model *tiny_model(unsigned number);
 
+/* A text of ids below `n_token`, to train on; the caller frees it. */
+txl_ids *tiny_ids(int32_t n_token);
+
 /* The path of a text file with the symbols of a vocabulary for `tokenizer`, `n` of them. */
 const char *tiny_vocabulary(const char *tokenizer, int n);
 

@@ -842,6 +842,12 @@ TEST(errors_name_the_state) {
     assert_memory_equal(error.message, path, strlen(path));
     assert_non_null(strstr(error.message, "batch 0"));
     txl_saved_free(saved);
+    /* As many layers would take memory that the file has no weights for. */
+    change_facts(path, "\"n_layer\":2", "\"n_layer\":9");
+    assert_int_equal(txl_saved_open(path, &saved, &error), TXL_FORMAT);
+    assert_memory_equal(error.message, path, strlen(path));
+    assert_non_null(strstr(error.message, "the settings ask for "));
+    change_facts(path, "\"n_layer\":9", "\"n_layer\":2");
     change_facts(path, "\"d_model\":200", "\"d_model\":201");
     assert_int_not_equal(txl_saved_open(path, &saved, &error), TXL_OK);
     assert_memory_equal(error.message, path, strlen(path));

@@ -1,0 +1,113 @@
+/* The state of a training.  From an accepted one training must be able to go on, and be saved
+ * again.  The mutator corrects the sizes and checksums of weights-format.md; otherwise nothing of a
+ * changed file would be read. */
+#include "fuzz.h"
+#include "tiny.h"
+
+#include <string.h>
+#include <xxhash.h>
+
+/* More takes too long. */
+enum { MOST_BYTES = 1 << 24, MAX_LENGTH = 100, MAX_BATCH = 8 };
+
+/* ---- Reading ------------------------------------------------------------------------------ */
+
+static void save_again(const txl_trainer *trainer, const char *note) {
+    const char *path = fuzz_write("again.state", NULL, 0);
+    txl_saved *again;
+    txl_error error;
+    fuzz_require_ok(txl_trainer_save(trainer, path, note, &error), &error);
+    fuzz_require_ok(txl_saved_open(path, &again, &error), &error);
+    fuzz_require(strcmp(txl_saved_note(again), note) == 0, "another note");
+    txl_saved_free(again);
+}
+
+static void go_on(const txl_saved *saved) {
+    txl_trainer *trainer;
+    txl_step step;
+    txl_error error;
+    txl_ids *ids = tiny_ids(txl_model_n_token(txl_saved_model(saved)));
+    if (!txl_saved_resume(saved, ids, 1, NULL, &trainer, &error)) {
+        save_again(trainer, txl_saved_note(saved));
+        fuzz_require(txl_trainer_epoch_steps(trainer) > 0, "an epoch without steps");
+        if (!txl_trainer_step(trainer, 1e-3, &step, &error)) /* else its loss is no number */
+            txl_trainer_keep(trainer);
+        save_again(trainer, "");
+        txl_trainer_free(trainer);
+    }
+    txl_ids_free(ids);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    txl_saved *saved;
+    txl_training how;
+    txl_error error;
+    if (txl_saved_open(fuzz_file(data, size), &saved, &error))
+        return 0;
+    txl_saved_training(saved, &how);
+    if (how.batch <= MAX_BATCH && how.tgt_len <= MAX_LENGTH && how.mem_len <= MAX_LENGTH &&
+        txl_trainer_bytes(txl_saved_model(saved), &how) <= MOST_BYTES)
+        go_on(saved);
+    txl_saved_free(saved);
+    return 0;
+}
+
+/* ---- The mutator -------------------------------------------------------------------------- */
+
+/* Of the header; see weights-format.md. */
+enum { MAJOR = 8, HEADER_SIZE = 12, FILE_SIZE = 16, PARTS = 24, N_PART = 6, CHECKSUM = 120 };
+
+static uint64_t get(const uint8_t *at) {
+    uint64_t number;
+    memcpy(&number, at, sizeof number);
+    return number;
+}
+
+static void set(uint8_t *at, uint64_t number) {
+    memcpy(at, &number, sizeof number);
+}
+
+/* Version 1 has a part less. */
+static void repair(uint8_t *data, size_t size) {
+    if (size < CHECKSUM + 8)
+        return;
+    const int absent = data[MAJOR] == 1, n_part = N_PART - absent;
+    const size_t end = CHECKSUM - 16 * (size_t)absent;
+    uint64_t at = end + 8;
+    set(data + FILE_SIZE, size);
+    for (int i = 0; i < n_part; i++) {
+        uint8_t *part = data + PARTS + 16 * i;
+        if (i == 0) { /* the facts take what is more or less than before */
+            uint64_t others = 0;
+            for (int k = 1; k < n_part; k++)
+                others += get(data + PARTS + 16 * k) < size ? get(data + PARTS + 16 * k) : 0;
+            if (others <= size - at)
+                set(part, size - at - others);
+        }
+        if (get(part) > size - at)
+            break;
+        set(part + 8, XXH3_64bits(data + at, get(part)));
+        at += get(part);
+    }
+    set(data + end, XXH3_64bits(data, end));
+}
+
+/* Makes a state of version 2 that has no kept weights one of version 1; returns its size. */
+static size_t make_old(uint8_t *data, size_t size) {
+    enum { KEPT = PARTS + 16 * 4 };
+    if (size < CHECKSUM + 8 || data[MAJOR] != 2 || get(data + KEPT) != 0)
+        return size;
+    data[MAJOR] = 1;
+    data[HEADER_SIZE] -= 16;
+    memmove(data + KEPT, data + KEPT + 16, size - KEPT - 16);
+    return size - 16;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed) {
+    if (seed % 8 == 1)
+        size = make_old(data, size);
+    size = LLVMFuzzerMutate(data, size, max_size);
+    if (seed % 16 != 0)
+        repair(data, size);
+    return size;
+}
