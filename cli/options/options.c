@@ -246,7 +246,7 @@ static bool stands_instead(const struct command *command, const void *values,
                            const struct operand_row *operand) {
     for (const struct option_row *row = command->options; operand->instead && row->name; row++)
         if (strcmp(row->name, operand->instead) == 0)
-            return *(const char *const *)((const char *)values + row->offset);
+            return is_given(row, values);
     return false;
 }
 
@@ -334,16 +334,24 @@ static bool add_option_files(struct file_list *list, const struct option_row *ro
                              const void *values) {
     bool good = true;
     for (; rows->name && good; rows++) {
-        const char *path;
+        const void *place = (const char *)values + rows->offset;
+        const char *path = NULL;
         if (rows->file == FILE_NONE)
             continue;
-        memcpy(&path, (const char *)values + rows->offset, sizeof path);
+        const struct string_list paths =
+            rows->kind == OPTION_LIST ? *(const struct string_list *)place
+                                      : (struct string_list){.items = (const char **)place, .n = 1};
         bool model = rows->file == FILE_MODEL;
-        if (path && !(model && strcmp(path, BUILT_IN) == 0))
-            good = add_file(list, &(struct named_file){model ? FILE_READ : rows->file, "--",
-                                                       rows->name, path, rows->over});
-        else if (!path && strcmp(rows->name, "model") == 0 && (path = getenv("TXL_MODEL")) &&
-                 *path != '\0')
+        for (size_t i = 0; i < paths.n && good; i++) {
+            path = paths.items[i];
+            if (path && !(model && strcmp(path, BUILT_IN) == 0))
+                good = add_file(list, &(struct named_file){model ? FILE_READ : rows->file, "--",
+                                                           rows->name, path, rows->over});
+        }
+        if (rows->kind == OPTION_LIST)
+            continue;
+        if (!path && strcmp(rows->name, "model") == 0 && (path = getenv("TXL_MODEL")) &&
+            *path != '\0')
             good = add_inputs(list, "TXL_MODEL", true, &path, 1);
     }
     return good;
