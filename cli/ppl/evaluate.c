@@ -410,6 +410,8 @@ txl_status evaluation_text(struct evaluation *e, const struct lone_text *text) {
     reader->before = text->before;
     reader->n_before = text->n_before;
     reader->where = text->where;
+    reader->problem = text->problem;
+    reader->n_problem = text->n_problem;
     txl_status status = start_alone(e, 0, &error);
     if (!terminal_report(status, &error))
         return status;
@@ -538,14 +540,15 @@ bool evaluation_begin(struct evaluation *e, struct input *input) {
         if (!e->spool)
             return terminal_error("temporary file of token ids: %s", strerror(errno));
     }
-    blanks_start(&e->blanks, !e->options->items, e->options->items || e->options->per_line);
+    bool items = e->options->items.n > 0;
+    blanks_start(&e->blanks, !items, items || e->options->per_line);
     return open_reader(e, input, &encoding);
 }
 
 void evaluation_end(struct evaluation *e, struct result *result) {
     txl_encoded counts;
     token_reader_counts(&e->reader, &counts);
-    if (!e->options->items)
+    if (e->options->items.n == 0 && e->reader.ended)
         blanks_end(&e->blanks);
     evaluation_end_stream(e);
     if (e->heat)

@@ -87,10 +87,12 @@ struct lone_text {
     size_t n_shared; /* bytes of `before` that are before every text */
     uint64_t line;
     const char *where; /* for messages */
+    char *problem;     /* [n_problem]: receives why it cannot be read */
+    size_t n_problem;
 };
 
 /* Scores the text; then the scorer has its score, until evaluation_end_stream adds it to the sum.
- * TXL_TEXT: it cannot be read; the error was printed, and nothing was scored. */
+ * TXL_TEXT: it cannot be read, for the reason in its `problem`, and nothing was scored. */
 txl_status evaluation_text(struct evaluation *evaluation, const struct lone_text *text);
 void evaluation_end_stream(struct evaluation *evaluation);
 

@@ -1,4 +1,4 @@
-/* --items: a table of texts, each scored alone, after its context. */
+/* --items: tables of texts, each scored alone, after its context. */
 #ifndef CLI_ITEMS_H
 #define CLI_ITEMS_H
 
@@ -6,31 +6,50 @@
 #include "items_table.h"
 #include "preference.h"
 
-struct items {
-    const char *path; /* NULL: there are none */
-    struct items_table table;
-    struct regions regions; /* of the current text */
-    struct buffer before;   /* what is before it */
-    uint64_t texts;         /* scored */
-    uint64_t wrong;         /* texts that could not be scored; table.wrong counts records */
-    double correction;      /* what the terms of word_rows.h add to the sums of all texts */
+/* What one of the tables gave, or all of them. */
+struct items_result {
+    uint64_t texts;    /* scored */
+    uint64_t left_out; /* records and texts that could not be scored */
     struct preference preference;
 };
 
-/* Opens the table and reads its header; with pairs, good and bad become the default of --prefer.
- * False with the error printed; end with items_close. */
-bool items_open(struct items *items, const char *path, bool binary);
+struct items {
+    struct items_names names;
+    struct preference preference; /* as asked for */
+    struct items_table *tables;   /* [n] */
+    struct items_result *results; /* [n] */
+    char **paths;                 /* [n] */
+    int n;
+    struct own_columns own;
+    struct items_result total;
+    struct regions regions; /* of the current text */
+    struct buffer before;   /* what is before it */
+    double correction;      /* what the terms of word_rows.h add to the sums of a table's texts */
+};
+
+/* Makes room for `most` tables; false with the error printed.  End with items_close. */
+bool items_new(struct items *items, size_t most);
 void items_close(struct items *items);
 
-/* Scores the texts as evaluate does.  Errors of single records were printed. */
-txl_status items_evaluate(struct items *items, struct evaluation *evaluation,
+/* Opens a table and finds its columns; with pairs, good and bad become the default of --prefer.
+ * False with the error printed. */
+bool items_add(struct items *items, const char *path, bool binary);
+
+/* All tables are open: gathers the columns that are passed on.  False with the error printed. */
+bool items_ready(struct items *items);
+
+/* Scores the texts of table `i` as evaluate does.  Errors of single records were printed. */
+txl_status items_evaluate(struct items *items, int i, struct evaluation *evaluation,
                           struct result *result);
 
-/* Records and texts that were left out. */
-uint64_t items_left_out(const struct items *items);
+/* Whether anything was left out of table `i`. */
+bool items_lack(const struct items *items, int i);
+
+/* Sums up all tables.  False with the error printed. */
+bool items_sum(struct items *items);
 
 /* Adds "items" to a result, and after a line of text its own. */
-bool items_to_json(json_t *object, const struct items *items);
-bool items_print(const struct items *items);
+bool items_to_json(json_t *object, const struct items_result *result);
+bool items_print(const struct items_result *result, const char *name);
 
 #endif

@@ -1,14 +1,18 @@
 /* Reads tables of items. */
 #include "items_table.h"
 
+#include "cli/options/nearest.h"
 #include "cli/system/fixed_line.h"
 #include "cli/system/json_lines.h"
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
 #include "lib/base/byte_order_mark.h"
+#include "lib/base/white_space.h"
 
+#include <ctype.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +20,114 @@
 
 enum { END = -1 };
 
-static const char *const role_names[N_ROLE] = {"item",          "condition",    "text", "context",
-                                               "sentence_good", "sentence_bad", "UID",  "pairID"};
+/* Messages that wait until a record is right. */
+enum { WAITING = 1 << 16 };
+
+static const char *const role_names[N_ROLE] = {"item",         "condition", "text",
+                                               "context",      "region",    "sentence_good",
+                                               "sentence_bad", "UID",       "pairID"};
 
 static const size_t NONE = SIZE_MAX;
+
+/* ---- Names -------------------------------------------------------------------------------- */
+
+/* Takes one role=NAME, of `length` bytes. */
+static bool take_name(struct items_names *names, const char *part, size_t length) {
+    const char *equals = memchr(part, '=', length);
+    size_t n = equals ? (size_t)(equals - part) : 0;
+    for (size_t i = 0; i < N_ROLE && n > 0; i++)
+        if (strlen(role_names[i]) == n && memcmp(role_names[i], part, n) == 0) {
+            bool good = !names->name[i] && n + 1 < length;
+            if (good)
+                names->name[i] = strndup(equals + 1, length - n - 1);
+            return good && names->name[i];
+        }
+    return false;
+}
+
+const char *items_names_parse(struct items_names *names, const struct string_list *lists) {
+    for (size_t i = 0; i < lists->n; i++)
+        for (const char *part = lists->items[i]; part; part = strchr(part, ',')) {
+            part += *part == ',';
+            if (!take_name(names, part, strcspn(part, ",")))
+                return part;
+        }
+    return NULL;
+}
+
+void items_names_free(struct items_names *names) {
+    for (size_t i = 0; i < N_ROLE; i++)
+        free(names->name[i]);
+    *names = (struct items_names){0};
+}
+
+/* The name of the role's column; NULL: there is no usual one. */
+static const char *name_of(const struct items_table *t, size_t role) {
+    const char *given = t->names->name[role];
+    return given ? given : role == ROLE_REGION ? NULL : role_names[role];
+}
+
+const char *items_table_name(const struct items_table *t, enum items_role role) {
+    return name_of(t, role);
+}
+
+/* ---- Errors ------------------------------------------------------------------------------- */
+
+static bool fail_memory(struct items_table *t) {
+    terminal_error("out of memory");
+    t->input.failed = true;
+    return false;
+}
+
+/* Keeps a message until it is clear whether any record is right. */
+static void keep_message(struct items_errors *errors, const char *message) {
+    size_t length = strlen(message) + 1;
+    bool room = errors->untold == 0 && errors->waiting.length + length <= WAITING;
+    if (!room || !buffer_append(&errors->waiting, message, length))
+        errors->untold++;
+}
+
+void items_table_wrong(struct items_table *t, const char *format, ...) {
+    char what[1024], message[6000];
+    va_list arguments;
+    if (t->quiet || signals_stopped() || t->input.failed)
+        return; /* then the record is cut */
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    snprintf(message, sizeof message, "%s: line %" PRIu64 ": %s", t->input.name, t->record, what);
+    t->errors.wrong++;
+    if (t->errors.right)
+        terminal_error("%s", message);
+    else
+        keep_message(&t->errors, message);
+}
+
+void items_table_right(struct items_table *t) {
+    struct items_errors *errors = &t->errors;
+    errors->right = true;
+    for (size_t at = 0; at < errors->waiting.length; at += strlen(errors->waiting.data + at) + 1)
+        terminal_error("%s", errors->waiting.data + at);
+    if (errors->untold > 0)
+        terminal_error("%s: %" PRIu64 " more records before line %" PRIu64 " are wrong",
+                       t->input.name, errors->untold, t->record);
+    errors->waiting.length = errors->untold = 0;
+}
+
+void items_table_end(struct items_table *t) {
+    struct items_errors *errors = &t->errors;
+    if (errors->right || errors->wrong == 0 || errors->waiting.length == 0)
+        return;
+    if (errors->wrong == 1)
+        terminal_error("%s", errors->waiting.data);
+    else
+        terminal_error("%s; this is the first of %" PRIu64 " wrong records, and none is right%s",
+                       errors->waiting.data, errors->wrong,
+                       t->form == TABLE_OBJECTS ? "; each line is to be an object, as jq -c . makes"
+                                                  " them"
+                                                : "");
+    errors->waiting.length = 0;
+}
 
 /* ---- Bytes -------------------------------------------------------------------------------- */
 
@@ -27,9 +135,12 @@ static const size_t NONE = SIZE_MAX;
 static int peek_byte(struct items_table *t) {
     if (t->at == t->n && !t->ended) {
         ssize_t n = input_read(&t->input, t->chunk, sizeof t->chunk);
-        t->at = 0;
-        t->n = n > 0 ? (size_t)n : 0;
         t->ended = n <= 0;
+        if (n > 0) {
+            t->at = 0;
+            t->n = (size_t)n;
+            t->chunks++;
+        }
     }
     return t->at < t->n ? (unsigned char)t->chunk[t->at] : END;
 }
@@ -41,6 +152,13 @@ static int next_byte(struct items_table *t) {
     return c;
 }
 
+static void skip_line(struct items_table *t) {
+    int c;
+    do
+        c = next_byte(t);
+    while (c != '\n' && c != END);
+}
+
 /* Adds a byte to the record, unless that is too long. */
 static bool add_byte(struct items_table *t, int c) {
     const char byte = (char)c;
@@ -48,23 +166,13 @@ static bool add_byte(struct items_table *t, int c) {
     return t->too_long || buffer_append(&t->bytes, &byte, 1);
 }
 
-__attribute__((format(printf, 2, 3))) static void say_wrong(struct items_table *t,
-                                                            const char *format, ...) {
-    char what[512];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(what, sizeof what, format, arguments);
-    va_end(arguments);
-    if (signals_stopped() || t->input.failed)
-        return; /* the record is cut */
-    terminal_error("%s: line %" PRIu64 ": %s", t->input.name, t->record, what);
-    t->wrong++;
-}
-
-static bool fail_memory(struct items_table *t) {
-    terminal_error("out of memory");
-    t->input.failed = true;
-    return false;
+/* Begins at the table's first byte, after a byte order mark. */
+static void start_over(struct items_table *t) {
+    t->at = t->n = 0;
+    t->ended = false;
+    t->line = t->record = 1;
+    if (peek_byte(t) != END)
+        t->at = byte_order_mark_length(t->chunk, t->n);
 }
 
 /* ---- Separated fields --------------------------------------------------------------------- */
@@ -86,19 +194,12 @@ static bool add_field(struct items_table *t, size_t begin) {
     return true;
 }
 
-static void skip_line(struct items_table *t) {
-    int c;
-    do
-        c = next_byte(t);
-    while (c != '\n' && c != END);
-}
-
 /* Reads what is behind an opening quote, to behind the closing one. */
 static enum reading read_quoted(struct items_table *t) {
     for (;;) {
         int c = next_byte(t);
         if (c == END) {
-            say_wrong(t, "the quote that opens field %zu is not closed", t->n_fields + 1);
+            items_table_wrong(t, "the quote that opens field %zu is not closed", t->n_fields + 1);
             return WRONG;
         }
         if (c == '"' && peek_byte(t) != '"')
@@ -111,7 +212,7 @@ static enum reading read_quoted(struct items_table *t) {
 }
 
 /* Reads a field up to the separator or the line end behind it. */
-static enum reading read_field(struct items_table *t, int separator) {
+static enum reading read_field(struct items_table *t) {
     enum reading reading = READ;
     size_t begin = t->bytes.length;
     bool quoted = peek_byte(t) == '"', carriage = false;
@@ -119,15 +220,15 @@ static enum reading read_field(struct items_table *t, int separator) {
         next_byte(t);
         reading = read_quoted(t);
     }
-    while (reading == READ && peek_byte(t) != separator && peek_byte(t) != '\n' &&
+    while (reading == READ && peek_byte(t) != t->separator && peek_byte(t) != '\n' &&
            peek_byte(t) != END) {
         int c = next_byte(t);
         carriage = c == '\r' && (peek_byte(t) == '\n' || peek_byte(t) == END);
         if (quoted && !carriage) {
-            say_wrong(t,
-                      "field %zu goes on behind its closing quote; a quote within quotes is "
-                      "written twice",
-                      t->n_fields + 1);
+            items_table_wrong(t,
+                              "field %zu goes on behind its closing quote; a quote within quotes "
+                              "is written twice",
+                              t->n_fields + 1);
             skip_line(t);
             return WRONG;
         }
@@ -139,9 +240,8 @@ static enum reading read_field(struct items_table *t, int separator) {
     return reading;
 }
 
-/* Reads a record; one that is too long is read over. */
+/* Reads a record; one that is too long is read over, and so are rows without anything in them. */
 static enum reading read_fields(struct items_table *t) {
-    int separator = t->form == TABLE_TABS ? '\t' : ',';
     enum reading reading;
     do {
         t->bytes.length = t->n_fields = 0;
@@ -151,37 +251,75 @@ static enum reading read_fields(struct items_table *t) {
             return FINISHED;
         bool more;
         do {
-            reading = read_field(t, separator);
-            more = reading == READ && peek_byte(t) == separator;
+            reading = read_field(t);
+            more = reading == READ && peek_byte(t) == t->separator;
             if (reading == READ)
                 next_byte(t);
         } while (more);
-    } while (reading == READ && t->n_fields == 1 && t->bytes.length == 0); /* an empty line */
+    } while (reading == READ && is_all_space(t->bytes.data, t->bytes.length));
     if (reading == READ && t->too_long) {
-        say_wrong(t, "the record is longer than 1 MiB; a quote may be missing");
+        items_table_wrong(t, "the record is longer than 1 MiB; a quote may be missing");
         reading = WRONG;
     }
     return reading;
 }
 
-/* ---- Objects ------------------------------------------------------------------------------ */
-
-static bool is_role(const struct items_table *t, const char *name) {
-    for (size_t i = 0; i < ROLE_UID; i++)
-        if ((i < ROLE_GOOD || t->pairs) && strcmp(name, role_names[i]) == 0)
-            return true;
-    return false;
+/* Sets the cells of the record that was read. */
+static bool take_fields(struct items_table *t) {
+    while (t->n_fields > t->n_column && t->n_fields <= t->fields_room &&
+           t->fields[t->n_fields - 1].length == 0)
+        t->n_fields--; /* separators at the end of the row, where the header has none */
+    if (t->n_fields != t->n_column) {
+        items_table_wrong(t, "%zu field%s, where the header has %zu", t->n_fields,
+                          t->n_fields == 1 ? "" : "s", t->n_column);
+        return false;
+    }
+    for (size_t i = 0; i < t->n_column; i++)
+        t->cells[i] = (struct own_value){.text = t->bytes.data + t->fields[i].begin,
+                                         .length = t->fields[i].length};
+    return true;
 }
 
+/* ---- Objects ------------------------------------------------------------------------------ */
+
+/* Whether an integer of more than 18 digits begins at text[at], where a value may begin; `*n`
+ * receives its digits. */
+static bool is_long_integer(const char *text, size_t length, size_t at, size_t *n) {
+    *n = 0;
+    while (at + *n < length && isdigit((unsigned char)text[at + *n]))
+        ++*n;
+    bool real = at + *n < length && strchr(".eE", text[at + *n]) && text[at + *n];
+    bool inside = at > 0 && (isdigit((unsigned char)text[at - 1]) || strchr(".eE+", text[at - 1]));
+    return *n > 18 && text[at] != '0' && !real && !inside;
+}
+
+/* Parses the object in `bytes`.  jansson has no integers beyond 64 bits, so it sees shorter ones in
+ * their place: numbers are passed on as they are written. */
 static enum reading parse_object(struct items_table *t) {
-    char wrong[512];
+    char wrong[512], *text = malloc(t->bytes.length + 1);
+    if (!text)
+        return FAILED;
+    bool quoted = false;
+    for (size_t i = 0, n; i < t->bytes.length; i++) {
+        char c = text[i] = t->bytes.data[i];
+        if (quoted && c == '\\' && i + 1 < t->bytes.length) {
+            i++;
+            text[i] = t->bytes.data[i];
+        } else if (c == '"') {
+            quoted = !quoted;
+        } else if (!quoted && is_long_integer(t->bytes.data, t->bytes.length, i, &n)) {
+            memset(text + i + 1, ' ', n - 1);
+            i += n - 1;
+        }
+    }
     json_decref(t->object);
-    t->object = json_line_object(t->bytes.data, t->bytes.length, wrong, sizeof wrong);
+    t->object = json_line_object(text, t->bytes.length, wrong, sizeof wrong);
+    free(text);
     if (t->object)
         return READ;
     if (*wrong == '\0')
         return FAILED;
-    say_wrong(t, "%s", wrong);
+    items_table_wrong(t, "%s", wrong);
     return WRONG;
 }
 
@@ -200,135 +338,305 @@ static enum reading read_object(struct items_table *t) {
         }
     } while (empty);
     if (t->too_long) {
-        say_wrong(t, "the object is longer than 1 MiB");
+        items_table_wrong(t, "the object is longer than 1 MiB");
         return WRONG;
     }
     return parse_object(t);
 }
 
-/* The value as text, which lives as long as the object; NULL when memory is short. */
-static const char *text_of(const struct items_table *t, const json_t *value, size_t *length) {
-    if (json_is_string(value)) {
-        *length = json_string_length(value);
-        return json_string_value(value);
-    }
-    char *text = output_json_value(value);
-    json_t *string = text ? json_string(text) : NULL;
-    free(text);
-    if (!string || json_array_append_new(t->texts, string) != 0)
-        return NULL;
-    *length = json_string_length(string);
-    return json_string_value(string);
+/* The end of the string that begins at text[at] in JSON that is right. */
+static size_t string_end(const char *text, size_t at) {
+    for (at++; text[at] != '"'; at++)
+        at += text[at] == '\\';
+    return at + 1;
 }
 
-static struct own_value value_of(struct items_table *t, const json_t *value) {
-    struct own_value own = {.bare = !json_is_string(value)};
-    if (!value || json_is_null(value))
-        return own;
-    own.text = text_of(t, value, &own.length);
-    if (!own.text)
-        fail_memory(t);
-    return own;
+/* Removes the blanks between the tokens of JSON that is right. */
+static void pack_object(struct buffer *bytes) {
+    size_t n = 0;
+    for (size_t i = 0, end; i < bytes->length; i = end) {
+        end = bytes->data[i] == '"' ? string_end(bytes->data, i) : i + 1;
+        if (is_space_byte(bytes->data[i]))
+            continue;
+        memmove(bytes->data + n, bytes->data + i, end - i);
+        n += end - i;
+    }
+    bytes->length = n;
+}
+
+/* The end of the value that begins at text[at] in such JSON. */
+static size_t value_end(const char *text, size_t at) {
+    for (size_t depth = 0;; at++) {
+        if (depth == 0 && strchr(",}]", text[at]))
+            return at;
+        if (text[at] == '"')
+            at = string_end(text, at) - 1;
+        depth += text[at] == '{' || text[at] == '[';
+        depth -= text[at] == '}' || text[at] == ']';
+    }
+}
+
+/* Sets the cells of the object.  jansson keeps the order of its members. */
+static void take_object(struct items_table *t) {
+    const char *name;
+    json_t *value;
+    size_t at = 1;
+    for (size_t i = 0; i < t->n_column; i++)
+        t->cells[i] = (struct own_value){0};
+    pack_object(&t->bytes);
+    json_object_foreach(t->object, name, value) {
+        size_t begin = string_end(t->bytes.data, at) + 1;
+        const json_t *column = json_object_get(t->index, name);
+        struct own_value *cell = &t->cells[json_integer_value(column)];
+        at = value_end(t->bytes.data, begin) + 1;
+        if (!column) /* the file was changed */
+            continue;
+        if (json_is_string(value))
+            *cell = (struct own_value){.text = json_string_value(value),
+                                       .length = json_string_length(value)};
+        else if (!json_is_null(value))
+            *cell = (struct own_value){
+                .text = t->bytes.data + begin, .length = at - 1 - begin, .bare = true};
+    }
 }
 
 /* ---- Columns ------------------------------------------------------------------------------ */
 
-static bool add_name(struct items_table *t, const char *name, size_t length) {
-    char **names = reallocarray(t->names, t->n_names + 1, sizeof *names);
-    if (!names)
+static bool add_column(struct items_table *t, const char *name, size_t length) {
+    char **columns = reallocarray(t->columns, t->n_column + 1, sizeof *columns);
+    if (!columns)
         return false;
-    t->names = names;
-    names[t->n_names] = strndup(name, length);
-    return names[t->n_names++];
+    t->columns = columns;
+    columns[t->n_column] = strndup(name, length);
+    return columns[t->n_column++];
 }
 
-static bool fail_columns(struct items_table *t, const char *what, const char *name) {
-    terminal_error("%s: line %" PRIu64 ": %s%s", t->input.name, t->record, what, name);
+static void drop_columns(struct items_table *t) {
+    for (size_t i = 0; i < t->n_column; i++)
+        free(t->columns[i]);
+    t->n_column = 0;
+}
+
+__attribute__((format(printf, 2, 3))) static bool fail_table(struct items_table *t,
+                                                             const char *format, ...) {
+    char what[4096];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    terminal_error("%s: line %" PRIu64 ": %s", t->input.name, t->record, what);
     t->input.failed = true;
     return false;
 }
 
-/* Which columns mean what. */
-static bool find_roles(struct items_table *t) {
-    for (size_t i = 0; i < N_ROLE; i++)
-        t->role[i] = NONE;
-    for (size_t i = 0; i < t->n_names; i++) {
-        for (size_t k = 0; k < N_ROLE; k++) {
-            if (strcmp(t->names[i], role_names[k]) != 0)
+/* Finds which columns mean what; `*twice` receives a name that two have, else NULL. */
+static bool find_roles(struct items_table *t, const char **twice) {
+    *twice = NULL;
+    for (size_t k = 0; k < N_ROLE; k++) {
+        const char *name = name_of(t, k);
+        t->role[k] = NONE;
+        for (size_t i = 0; name && i < t->n_column; i++) {
+            if (strcmp(t->columns[i], name) != 0)
                 continue;
-            if (t->role[k] != NONE && k < ROLE_GOOD)
-                return fail_columns(t, "two columns have the name ", role_names[k]);
+            *twice = t->role[k] != NONE && k < ROLE_UID ? name : *twice;
             t->role[k] = i;
         }
+        if (t->names->name[k] && t->role[k] == NONE)
+            return false;
     }
     t->pairs =
         t->role[ROLE_TEXT] == NONE && t->role[ROLE_GOOD] != NONE && t->role[ROLE_BAD] != NONE;
-    char missing[64];
-    struct fixed_line line = fixed_line(missing, sizeof missing);
-    for (size_t i = 0; i <= ROLE_TEXT && !t->pairs; i++)
-        if (t->role[i] == NONE)
-            fixed_line_add(&line, "%s%s", missing[0] ? ", " : "", role_names[i]);
-    return !missing[0] ||
-           fail_columns(t,
-                        "the columns item, condition and text are needed, or sentence_good and "
-                        "sentence_bad; there is no ",
-                        missing);
+    return t->pairs || (t->role[ROLE_ITEM] != NONE && t->role[ROLE_CONDITION] != NONE &&
+                        t->role[ROLE_TEXT] != NONE);
 }
 
-/* Lists the columns that are passed on; the table's own names of the last two follow. */
-static bool list_passed(struct items_table *t) {
-    t->passed = calloc(t->n_names + 1, sizeof *t->passed);
-    t->own.names = calloc(t->n_names + 2, sizeof *t->own.names);
-    t->own.values = calloc(t->n_names + 2, sizeof *t->own.values);
-    if (!t->passed || !t->own.names || !t->own.values)
-        return fail_memory(t);
-    for (size_t i = 0; i < t->n_names; i++) {
-        if (is_role(t, t->names[i]))
+/* Whether the names are the same but for case and blanks around them. */
+static bool is_like(const char *a, const char *b) {
+    while (is_space_byte(*a))
+        a++;
+    while (is_space_byte(*b))
+        b++;
+    size_t n = strlen(a), m = strlen(b);
+    while (n > 0 && is_space_byte(a[n - 1]))
+        n--;
+    while (m > 0 && is_space_byte(b[m - 1]))
+        m--;
+    return n == m && strncasecmp(a, b, n) == 0;
+}
+
+/* The column that the name may mean, or NULL. */
+static const char *meant(const struct items_table *t, const char *name) {
+    struct nearest nearest = nearest_to(name);
+    for (size_t i = 0; i < t->n_column; i++)
+        if (is_like(t->columns[i], name))
+            return t->columns[i];
+    for (size_t i = 0; i < t->n_column; i++)
+        if (!strchr(t->columns[i], ',')) /* which --columns cannot name */
+            nearest_try(&nearest, t->columns[i]);
+    return nearest_name(&nearest);
+}
+
+static void list_columns(const struct items_table *t, struct fixed_line *line) {
+    enum { SHOWN = 40 };
+    for (size_t i = 0; i < t->n_column && i < SHOWN; i++)
+        fixed_line_add(line, "%s'%.60s'", i > 0 ? ", " : "", t->columns[i]);
+    if (t->n_column > SHOWN)
+        fixed_line_add(line, " and %zu more", t->n_column - SHOWN);
+}
+
+bool items_table_lacks(const struct items_table *t, const char *option, const char *name) {
+    char columns[3072];
+    struct fixed_line line = fixed_line(columns, sizeof columns);
+    const char *other = meant(t, name);
+    list_columns(t, &line);
+    return terminal_error("%s: there is no column '%s' for %s; %s%s%sthe columns are %s",
+                          t->input.name, name, option, other ? "is it '" : "", other ? other : "",
+                          other ? "'? " : "", columns);
+}
+
+/* Refuses a table that lacks columns: says which, what there is, and how to name them. */
+static bool fail_roles(struct items_table *t, const char *twice) {
+    char missing[512], columns[3072], named[1024];
+    struct fixed_line lacks = fixed_line(missing, sizeof missing),
+                      list = fixed_line(columns, sizeof columns),
+                      names = fixed_line(named, sizeof named);
+    bool carriage = false, pairs = t->names->name[ROLE_GOOD] || t->names->name[ROLE_BAD];
+    if (twice)
+        return fail_table(t, "two columns have the name %s", twice);
+    for (size_t k = 0; k < N_ROLE; k++) {
+        bool needed = t->names->name[k] || (k <= ROLE_TEXT && !pairs) ||
+                      (pairs && (k == ROLE_GOOD || k == ROLE_BAD));
+        if (!needed || t->role[k] != NONE)
             continue;
-        t->passed[t->own.n] = i;
-        t->own.names[t->own.n++] = t->names[i];
+        const char *other = meant(t, name_of(t, k));
+        fixed_line_add(&lacks, "%s%s", lacks.length > 0 ? ", " : "", name_of(t, k));
+        fixed_line_add(&names, "%s%s=%s", names.length > 0 ? "," : "", role_names[k],
+                       other ? other : "NAME");
     }
-    t->own.names[t->own.n++] = role_names[ROLE_ITEM];
-    t->own.names[t->own.n++] = role_names[ROLE_CONDITION];
-    return true;
+    for (size_t i = 0; i < t->n_column; i++)
+        carriage = carriage || strchr(t->columns[i], '\r');
+    list_columns(t, &list);
+    if (carriage)
+        return fail_table(t, "its lines end in CR alone; tr '\\r' '\\n' makes them lines");
+    return fail_table(t,
+                      "the columns item, condition and text are needed, or sentence_good and "
+                      "sentence_bad; there is no %s among %s; --columns '%s' says what they "
+                      "are called",
+                      missing, columns, named);
 }
 
-static bool read_header(struct items_table *t) {
-    enum reading reading = read_fields(t);
-    bool good = reading != FAILED;
-    if (reading != READ)
-        return t->input.failed || signals_stopped() || reading == WRONG
-                   ? false
-                   : (good ? fail_columns(t, "there is no header", "") : fail_memory(t));
-    if (t->n_fields > ITEMS_COLUMNS)
-        return fail_columns(t, "there are more than 1,000 columns", "");
-    for (size_t i = 0; i < t->n_fields && good; i++)
-        good = add_name(t, t->bytes.data + t->fields[i].begin, t->fields[i].length);
-    return good ? find_roles(t) && list_passed(t) : fail_memory(t);
+/* Whether the line says which separator the table has, as Excel writes it: sep=; */
+static bool is_separator_line(const struct items_table *t) {
+    const char *line = t->chunk + t->at;
+    size_t left = t->n - t->at;
+    return left >= 5 && strncasecmp(line, "sep=", 4) == 0 &&
+           (left == 5 || line[5] == '\n' || (line[5] == '\r' && (left == 6 || line[6] == '\n')));
 }
 
-/* The first object has the columns. */
-static bool read_first_object(struct items_table *t) {
-    enum reading reading;
-    do
-        reading = read_object(t);
-    while (reading == WRONG);
+/* A place in the first chunk of the table. */
+struct place_in_chunk {
+    size_t at;
+    uint64_t line, chunks;
+};
+
+/* Reads a header with the separator; true if it has the needed columns. */
+static bool try_header(struct items_table *t, char separator, enum reading *reading,
+                       const char **twice) {
+    *twice = NULL;
+    drop_columns(t);
+    t->separator = separator;
+    *reading = read_fields(t);
+    if (*reading != READ || t->n_fields > ITEMS_COLUMNS)
+        return false;
+    for (size_t i = 0; i < t->n_fields && *reading == READ; i++)
+        if (!add_column(t, t->bytes.data + t->fields[i].begin, t->fields[i].length))
+            *reading = FAILED;
+    return *reading == READ && find_roles(t, twice) && !*twice;
+}
+
+/* Reads the header, which may stand behind a line that names the separator and behind comments.  Of
+ * the separators it has the first one with which it has the needed columns. */
+static bool read_header(struct items_table *t, const char *separators) {
+    char named[2] = "";
+    enum reading reading = READ;
+    const char *twice = NULL;
+    for (;;) {
+        bool found = false, comment, named_line = peek_byte(t) != END && is_separator_line(t);
+        const struct place_in_chunk start = {t->at, t->line, t->chunks};
+        if (named_line) {
+            named[0] = t->chunk[t->at + 4];
+            separators = named;
+            if (!strchr(",;\t", named[0]))
+                return fail_table(t, "sep=%c: the fields are to be parted by , ; or tabs", *named);
+            skip_line(t);
+            continue;
+        }
+        t->quiet = true;
+        for (const char *s = separators; *s && !found && t->chunks == start.chunks; s++) {
+            t->at = start.at;
+            t->line = start.line;
+            found = try_header(t, *s, &reading, &twice);
+        }
+        t->quiet = false;
+        if (found)
+            return true;
+        if (t->chunks != start.chunks)
+            return fail_table(t, "there is no header in its first 64 KiB");
+        comment = t->bytes.length > 0 && *t->bytes.data == '#';
+        t->at = start.at;
+        t->line = start.line;
+        if (!comment)
+            break;
+        while (t->line <= t->record && peek_byte(t) != END)
+            skip_line(t);
+    }
+    try_header(t, *separators, &reading, &twice);
     if (reading == FAILED)
         return fail_memory(t);
+    if (t->input.failed || signals_stopped())
+        return false;
+    if (reading == WRONG)
+        items_table_end(t);
+    if (reading == WRONG)
+        return false;
     if (reading == FINISHED)
-        return !t->input.failed && !signals_stopped() && fail_columns(t, "there is no object", "");
-    const char *name;
+        return fail_table(t, "there is no header");
+    if (t->n_fields > ITEMS_COLUMNS)
+        return fail_table(t, "there are more than 1,000 columns");
+    return fail_roles(t, twice);
+}
+
+/* The columns of objects are all that any of them has. */
+static bool read_objects(struct items_table *t) {
+    const char *name, *twice;
     json_t *value;
-    if (json_object_size(t->object) > ITEMS_COLUMNS)
-        return fail_columns(t, "there are more than 1,000 columns", "");
-    bool good = true;
-    json_object_foreach(t->object, name, value) {
-        good = good && add_name(t, name, strlen(name));
+    enum reading reading;
+    uint64_t first = 0, wrong = 0;
+    t->quiet = true;
+    while ((reading = read_object(t)) == READ || reading == WRONG) {
+        wrong += reading == WRONG;
+        if (reading == WRONG)
+            continue;
+        first = first > 0 ? first : t->record;
+        json_object_foreach(t->object, name, value) {
+            if (json_object_get(t->index, name))
+                continue;
+            if (t->n_column == ITEMS_COLUMNS)
+                return fail_table(t, "there are more than 1,000 columns");
+            if (json_object_set_new(t->index, name, json_integer((json_int_t)t->n_column)) != 0 ||
+                !add_column(t, name, strlen(name)))
+                return fail_memory(t);
+        }
     }
-    if (!good)
+    t->quiet = false;
+    if (reading == FAILED)
         return fail_memory(t);
-    t->held = true;
-    return find_roles(t) && list_passed(t);
+    if (t->input.failed || signals_stopped())
+        return false;
+    if (first == 0)
+        return wrong > 0 || fail_table(t, "there is no object");
+    t->record = first;
+    return find_roles(t, &twice) || fail_roles(t, NULL);
 }
 
 /* ---- The table ---------------------------------------------------------------------------- */
@@ -338,136 +646,253 @@ static bool ends_in(const char *path, size_t length, const char *end) {
     return length >= n && strncasecmp(path + length - n, end, n) == 0;
 }
 
-/* By the file's name, or where that does not say it by the first line. */
-static enum table_form form_of(struct items_table *t, const char *path) {
-    size_t length = strlen(path);
-    length -= ends_in(path, length, ".gz") ? 3 : ends_in(path, length, ".zst") ? 4 : 0;
-    if (ends_in(path, length, ".csv"))
-        return TABLE_COMMAS;
-    if (ends_in(path, length, ".tsv"))
-        return TABLE_TABS;
-    if (ends_in(path, length, ".jsonl") || peek_byte(t) == '{')
-        return TABLE_OBJECTS;
-    const char *feed = memchr(t->chunk, '\n', t->n);
-    size_t line = feed ? (size_t)(feed - t->chunk) : t->n;
-    return memchr(t->chunk, '\t', line) ? TABLE_TABS : TABLE_COMMAS;
+/* The first byte that is no blank, in the first line that is no comment. */
+static char first_byte(const struct input *input) {
+    size_t at = byte_order_mark_length(input->head, input->n_head);
+    for (; at < input->n_head; at++) {
+        const char *text = input->head + at, *feed;
+        if (*text == '#' && (feed = memchr(text, '\n', input->n_head - at)))
+            at = (size_t)(feed - input->head);
+        else if (!is_space_byte(*text))
+            return *text;
+    }
+    return '\0';
 }
 
-bool items_table_open(struct items_table *t, const char *path, bool binary) {
-    *t = (struct items_table){.line = 1, .record = 1};
+/* Opens the input, and says by the file's name, or where that does not say it by the first byte,
+ * what to expect: the separators in the order in which they are tried, NULL for objects. */
+static bool open_input(struct items_table *t, const char *path, bool binary,
+                       const char **separators) {
+    size_t length = strlen(path);
     if (!input_open_text(&t->input, path, false, binary)) {
         t->input.handle = -1;
         return false;
     }
-    t->texts = json_array();
-    if (!t->texts || !buffer_reserve(&t->bytes, 1) || !buffer_reserve(&t->item, 1))
+    length -= ends_in(path, length, ".gz") ? 3 : ends_in(path, length, ".zst") ? 4 : 0;
+    bool csv = ends_in(path, length, ".csv"), tsv = ends_in(path, length, ".tsv");
+    char first = first_byte(&t->input);
+    if (!csv && !tsv && first == '[')
+        return terminal_error("%s: is a JSON array, where an object a line is expected; "
+                              "jq -c '.[]' %s makes them",
+                              t->input.name, path);
+    bool objects = !csv && !tsv && (first == '{' || ends_in(path, length, ".jsonl"));
+    *separators = objects ? NULL : csv ? ",;\t" : "\t,;";
+    return !objects || input_make_seekable(&t->input);
+}
+
+/* Skips comments before the first object. */
+static void skip_comments(struct items_table *t) {
+    while (peek_byte(t) == '#')
+        skip_line(t);
+}
+
+static bool read_columns(struct items_table *t, const char *separators) {
+    start_over(t);
+    if (separators)
+        return read_header(t, separators);
+    t->form = TABLE_OBJECTS;
+    skip_comments(t);
+    if (!read_objects(t) || !input_rewind(&t->input))
+        return false;
+    start_over(t);
+    skip_comments(t);
+    return true;
+}
+
+static bool read_long(struct items_table *t);
+
+bool items_table_open(struct items_table *t, const char *path, bool binary,
+                      const struct items_names *names) {
+    const char *separators = NULL;
+    *t = (struct items_table){.names = names, .form = TABLE_COMMAS, .line = 1, .record = 1};
+    for (size_t i = 0; i < N_ROLE; i++)
+        t->role[i] = NONE;
+    if (!open_input(t, path, binary, &separators))
+        return false;
+    t->index = json_object();
+    if (!t->index || !buffer_reserve(&t->bytes, 1) || !buffer_reserve(&t->item, 1))
         return fail_memory(t);
-    if (peek_byte(t) != END)
-        t->at = byte_order_mark_length(t->chunk, t->n);
-    t->form = form_of(t, path);
-    return t->form == TABLE_OBJECTS ? read_first_object(t) : read_header(t);
+    if (!read_columns(t, separators))
+        return false;
+    t->cells = calloc(t->n_column + 1, sizeof *t->cells);
+    if (!t->cells)
+        return fail_memory(t);
+    if (!t->names->name[ROLE_REGION] || t->role[ROLE_REGION] == NONE)
+        return true;
+    return t->pairs ? fail_table(t, "--columns region needs a column of texts") : read_long(t);
 }
 
 void items_table_close(struct items_table *t) {
+    if (!t->names)
+        return;
     input_close(&t->input);
-    for (size_t i = 0; i < t->n_names; i++)
-        free(t->names[i]);
-    free(t->names);
-    free(t->passed);
-    free(t->own.names);
-    free(t->own.values);
+    drop_columns(t);
+    free(t->columns);
+    for (size_t i = 0; i < t->n_row; i++)
+        free(t->rows[i].cells);
+    free(t->rows);
     free(t->fields);
+    free(t->cells);
+    free(t->passed);
     buffer_free(&t->bytes);
     buffer_free(&t->item);
+    buffer_free(&t->joined);
+    buffer_free(&t->errors.waiting);
     json_decref(t->object);
-    json_decref(t->texts);
+    json_decref(t->index);
     *t = (struct items_table){.input = {.handle = -1}};
+}
+
+static bool is_passed(const struct items_table *t, size_t column) {
+    for (size_t i = 0; i < ROLE_UID; i++)
+        if (t->role[i] == column && i != ROLE_REGION &&
+            (t->pairs || (i != ROLE_GOOD && i != ROLE_BAD)))
+            return false;
+    return true;
+}
+
+/* The number of the own column that has this name for the nth time, from 0; own->n: there is none.
+ */
+static size_t find_own(const struct own_columns *own, const char *name, size_t nth) {
+    size_t i = 0;
+    for (; i < own->n; i++)
+        if (strcmp(own->names[i], name) == 0 && nth-- == 0)
+            break;
+    return i;
+}
+
+/* How many columns before this one have its name and are passed on. */
+static size_t find_nth(const struct items_table *t, size_t column) {
+    size_t nth = 0;
+    for (size_t i = 0; i < column; i++)
+        nth += is_passed(t, i) && strcmp(t->columns[i], t->columns[column]) == 0;
+    return nth;
+}
+
+bool items_table_offer(const struct items_table *t, struct own_columns *own) {
+    for (size_t i = 0; i < t->n_column; i++) {
+        if (!is_passed(t, i) || find_own(own, t->columns[i], find_nth(t, i)) < own->n)
+            continue;
+        const char **names = reallocarray(own->names, own->n + 1, sizeof *names);
+        if (!names)
+            return false;
+        own->names = names;
+        names[own->n++] = t->columns[i];
+    }
+    return true;
+}
+
+bool items_table_take(struct items_table *t, const struct own_columns *own) {
+    t->passed = calloc(own->n, sizeof *t->passed);
+    if (!t->passed)
+        return false;
+    for (size_t i = 0; i + 2 < own->n; i++)
+        t->passed[i] = NONE;
+    for (size_t i = 0; i < t->n_column; i++)
+        if (is_passed(t, i))
+            t->passed[find_own(own, t->columns[i], find_nth(t, i))] = i;
+    return true;
+}
+
+/* Sets a row of values: those of the cells, NULL: none. */
+static void pass_cells(const struct items_table *t, const struct own_columns *own, size_t row,
+                       const struct own_value *cells) {
+    struct own_value *values = own->values + row * own->n;
+    for (size_t i = 0; i + 2 < own->n; i++)
+        values[i] = cells && t->passed[i] != NONE ? cells[t->passed[i]] : (struct own_value){0};
+}
+
+bool items_table_pass(const struct items_table *t, struct own_columns *own,
+                      const struct own_value *item, const struct own_value *condition) {
+    const size_t n_row = t->rows ? t->text_end - t->text + 1 : 1;
+    struct own_value *values = reallocarray(own->values, n_row * own->n, sizeof *values);
+    if (!values)
+        return false;
+    own->values = values;
+    own->by_region = t->rows != NULL;
+    for (size_t k = 0; k < n_row; k++) {
+        if (!t->rows)
+            pass_cells(t, own, k, t->cells);
+        else
+            pass_cells(t, own, k, k > 0 ? t->rows[t->text + k - 1].cells : NULL);
+        values[k * own->n + own->n - 2] = *item;
+        values[k * own->n + own->n - 1] = *condition;
+    }
+    return true;
+}
+
+size_t items_table_column(const struct items_table *t, const char *name) {
+    for (size_t i = 0; i < t->n_column; i++)
+        if (strcmp(t->columns[i], name) == 0)
+            return i;
+    return NONE;
 }
 
 /* ---- Records ------------------------------------------------------------------------------ */
 
-/* A column of the current record. */
-static struct own_value column_value(struct items_table *t, size_t i) {
-    if (t->form == TABLE_OBJECTS)
-        return value_of(t, json_object_get(t->object, t->names[i]));
-    return (struct own_value){.text = t->bytes.data + t->fields[i].begin,
-                              .length = t->fields[i].length};
+/* The cells of the record, or in the long form of the first row of its text. */
+static const struct own_value *cells_of(const struct items_table *t) {
+    return t->rows ? t->rows[t->text].cells : t->cells;
 }
 
-struct own_value items_table_value(struct items_table *t, enum items_role role) {
-    if (t->form == TABLE_OBJECTS)
-        return value_of(t, json_object_get(t->object, role_names[role]));
-    return t->role[role] == NONE ? (struct own_value){0} : column_value(t, t->role[role]);
+struct own_value items_table_cell(const struct items_table *t, size_t column) {
+    return column == NONE ? (struct own_value){0} : cells_of(t)[column];
 }
 
+struct own_value items_table_value(const struct items_table *t, enum items_role role) {
+    return items_table_cell(t, t->role[role]);
+}
+
+/* Whether the value is there and is text. */
 static bool has_text(struct items_table *t, enum items_role role) {
-    json_t *value = json_object_get(t->object, role_names[role]);
-    if (json_is_string(value) || (role == ROLE_CONTEXT && (!value || json_is_null(value))))
+    const struct own_value value =
+        t->role[role] == NONE ? (struct own_value){0} : t->cells[t->role[role]];
+    if (value.text ? !value.bare : role == ROLE_CONTEXT)
         return true;
-    say_wrong(t, value ? "%s is no string" : "there is no %s", role_names[role]);
+    items_table_wrong(t, value.text ? "%s is no string" : "there is no %s", name_of(t, role));
     return false;
 }
 
 static bool has_name(struct items_table *t, enum items_role role) {
-    json_t *value = json_object_get(t->object, role_names[role]);
-    if (value && !json_is_null(value) && !json_is_object(value) && !json_is_array(value))
+    const struct own_value value = t->cells[t->role[role]];
+    if (value.text && !(value.bare && strchr("{[", *value.text)))
         return true;
-    say_wrong(t, value ? "%s is no name" : "there is no %s", role_names[role]);
+    items_table_wrong(t, value.text ? "%s is no name" : "there is no %s", name_of(t, role));
     return false;
 }
 
-/* Whether the object has the columns of the first one, and no others. */
-static bool check_object(struct items_table *t) {
-    bool good = has_text(t, ROLE_CONTEXT);
+/* Whether an object has what is needed; of fields all are there. */
+static bool check_record(struct items_table *t) {
+    if (!has_text(t, ROLE_CONTEXT))
+        return false;
     if (t->pairs)
-        good = good && has_text(t, ROLE_GOOD) && has_text(t, ROLE_BAD);
-    else
-        good =
-            good && has_name(t, ROLE_ITEM) && has_name(t, ROLE_CONDITION) && has_text(t, ROLE_TEXT);
-    const char *name;
-    json_t *value;
-    json_object_foreach(t->object, name, value) {
-        bool known = !good || is_role(t, name);
-        for (size_t i = 0; i + 2 < t->own.n && !known; i++)
-            known = strcmp(name, t->own.names[i]) == 0;
-        if (!known) {
-            say_wrong(t, "'%s' is no column of the first object", name);
-            return false;
-        }
-    }
-    return good;
+        return has_text(t, ROLE_GOOD) && has_text(t, ROLE_BAD);
+    return has_name(t, ROLE_ITEM) && has_name(t, ROLE_CONDITION) && has_text(t, ROLE_TEXT);
 }
 
-static bool check_fields(struct items_table *t) {
-    if (t->n_fields == t->n_names)
-        return true;
-    say_wrong(t, "%zu fields, where the header has %zu", t->n_fields, t->n_names);
-    return false;
+static enum reading read_record(struct items_table *t) {
+    bool objects = t->form == TABLE_OBJECTS, good = true;
+    enum reading reading = objects ? read_object(t) : read_fields(t);
+    if (reading == READ && objects)
+        take_object(t);
+    else if (reading == READ)
+        good = take_fields(t);
+    if (reading == READ && (!good || !check_record(t)))
+        return WRONG;
+    return reading;
 }
+
+static bool next_text(struct items_table *t);
 
 bool items_table_next(struct items_table *t) {
-    for (;;) {
-        enum reading reading = READ;
-        bool objects = t->form == TABLE_OBJECTS;
-        if (!t->held)
-            reading = objects ? read_object(t) : read_fields(t);
-        t->held = false;
-        json_array_clear(t->texts);
-        if (reading == FAILED)
-            return fail_memory(t);
-        if (reading == FINISHED || signals_stopped() || t->input.failed)
-            return false;
-        if (reading == READ && (objects ? check_object(t) : check_fields(t)))
-            return true;
-    }
-}
-
-void items_table_pass(struct items_table *t, const struct own_value *item,
-                      const struct own_value *condition) {
-    for (size_t i = 0; i + 2 < t->own.n; i++)
-        t->own.values[i] = column_value(t, t->passed[i]);
-    t->own.values[t->own.n - 2] = *item;
-    t->own.values[t->own.n - 1] = *condition;
+    enum reading reading = WRONG;
+    if (t->rows)
+        return next_text(t);
+    while (reading == WRONG && !signals_stopped() && !t->input.failed)
+        reading = read_record(t);
+    if (reading == FAILED)
+        return fail_memory(t);
+    return reading == READ && !signals_stopped() && !t->input.failed;
 }
 
 bool items_table_item(struct items_table *t, struct own_value *item) {
@@ -484,5 +909,160 @@ bool items_table_item(struct items_table *t, struct own_value *item) {
                            buffer_append(&t->item, pair.text, pair.length)
                      : buffer_append(&t->item, line, (size_t)n);
     *item = (struct own_value){.text = t->item.data, .length = t->item.length};
+    return good;
+}
+
+/* ---- The long form ------------------------------------------------------------------------ */
+
+static int compare_values(const struct own_value *a, const struct own_value *b) {
+    size_t n = a->length < b->length ? a->length : b->length;
+    int order = n > 0 ? memcmp(a->text, b->text, n) : 0;
+    return order != 0 ? order : (a->length > b->length) - (a->length < b->length);
+}
+
+/* Orders rows by item and condition, then by line. */
+static int compare_texts(const void *a, const void *b, void *table) {
+    const struct items_table *t = table;
+    const struct long_row *x = a, *y = b;
+    size_t item = t->role[ROLE_ITEM], condition = t->role[ROLE_CONDITION];
+    int order = compare_values(&x->cells[item], &y->cells[item]);
+    order = order != 0 ? order : compare_values(&x->cells[condition], &y->cells[condition]);
+    return order != 0 ? order : (x->line > y->line) - (x->line < y->line);
+}
+
+/* Orders the rows of texts by the texts' first lines, then by their numbers, or by line. */
+static int compare_rows(const void *a, const void *b) {
+    const struct long_row *x = a, *y = b;
+    if (x->first != y->first)
+        return x->first > y->first ? 1 : -1;
+    if (x->number != y->number && !isnan(x->number))
+        return x->number > y->number ? 1 : -1;
+    return (x->line > y->line) - (x->line < y->line);
+}
+
+/* The number of a region such as 12; NAN if it is no such number. */
+static double number_of(const struct own_value *region) {
+    double number = 0;
+    for (size_t i = 0; i < region->length; i++) {
+        if (!isdigit((unsigned char)region->text[i]))
+            return NAN;
+        number = 10 * number + (region->text[i] - '0');
+    }
+    return region->length > 0 ? number : NAN;
+}
+
+/* Keeps the record as a row. */
+static bool add_row(struct items_table *t) {
+    size_t length = 0, size = t->n_column * sizeof(struct own_value);
+    for (size_t i = 0; i < t->n_column; i++)
+        length += t->cells[i].length;
+    if (t->n_row == t->rows_room) {
+        size_t room = 2 * t->rows_room + 64;
+        struct long_row *rows = reallocarray(t->rows, room, sizeof *rows);
+        if (!rows)
+            return fail_memory(t);
+        t->rows = rows;
+        t->rows_room = room;
+    }
+    t->long_bytes += size + length + 1 + sizeof *t->rows;
+    if (t->long_bytes > ITEMS_LONG)
+        return fail_table(t, "a table with a row a region is held in memory, but takes more than "
+                             "256 MiB; divide it");
+    struct own_value *cells = malloc(size + length + 1);
+    if (!cells)
+        return fail_memory(t);
+    char *bytes = (char *)(cells + t->n_column);
+    for (size_t i = 0; i < t->n_column; i++) {
+        cells[i] = t->cells[i];
+        if (!cells[i].text)
+            continue;
+        cells[i].text = memcpy(bytes, t->cells[i].text, cells[i].length);
+        bytes += cells[i].length;
+    }
+    t->rows[t->n_row++] = (struct long_row){
+        .line = t->record, .number = number_of(&cells[t->role[ROLE_REGION]]), .cells = cells};
+    return true;
+}
+
+/* The row after the last one of the text of row `i`, where rows are ordered by text. */
+static size_t end_of_text(const struct items_table *t, size_t i) {
+    size_t item = t->role[ROLE_ITEM], condition = t->role[ROLE_CONDITION], end = i + 1;
+    while (end < t->n_row &&
+           compare_values(&t->rows[i].cells[item], &t->rows[end].cells[item]) == 0 &&
+           compare_values(&t->rows[i].cells[condition], &t->rows[end].cells[condition]) == 0)
+        end++;
+    return end;
+}
+
+/* Reads all rows, and puts them together that belong together.  A text would lack the words of a
+ * wrong row, so there must be none. */
+static bool read_long(struct items_table *t) {
+    enum reading reading = READ;
+    while (reading == READ && !signals_stopped() && !t->input.failed) {
+        reading = read_record(t);
+        if (reading == READ && !add_row(t))
+            return false;
+    }
+    if (reading == FAILED)
+        return fail_memory(t);
+    if (reading == WRONG && t->errors.waiting.length > 0)
+        return terminal_error("%s; each row of this table is a part of a text, so none may be "
+                              "wrong",
+                              t->errors.waiting.data);
+    if (t->input.failed || signals_stopped() || reading == WRONG)
+        return false;
+    if (t->n_row == 0)
+        return true;
+    qsort_r(t->rows, t->n_row, sizeof *t->rows, compare_texts, t);
+    for (size_t i = 0, end; i < t->n_row; i = end) {
+        bool numbers = true;
+        end = end_of_text(t, i);
+        for (size_t k = i; k < end; k++)
+            numbers = numbers && !isnan(t->rows[k].number);
+        for (size_t k = i, first = t->rows[i].line; k < end; k++) {
+            t->rows[k].first = first;
+            t->rows[k].number = numbers ? t->rows[k].number : NAN;
+        }
+    }
+    qsort(t->rows, t->n_row, sizeof *t->rows, compare_rows);
+    return true;
+}
+
+/* Goes on to the next text; one with a number twice is left out. */
+static bool next_text(struct items_table *t) {
+    while (t->text_end < t->n_row && !signals_stopped()) {
+        size_t k;
+        t->text = t->text_end;
+        t->text_end = end_of_text(t, t->text);
+        t->record = t->rows[t->text].first;
+        for (k = t->text + 1; k < t->text_end; k++)
+            if (t->rows[k].number == t->rows[k - 1].number)
+                break;
+        if (k == t->text_end)
+            return true;
+        t->record = t->rows[k].line;
+        items_table_wrong(t,
+                          "region %.0f of its item and condition was there before, in line "
+                          "%" PRIu64,
+                          t->rows[k].number, t->rows[k - 1].line);
+    }
+    return false;
+}
+
+bool items_table_text(struct items_table *t, enum items_role role, struct own_value *text) {
+    bool good = true;
+    *text = items_table_value(t, role);
+    if (!t->rows || role != ROLE_TEXT)
+        return true;
+    t->joined.length = 0;
+    for (size_t k = t->text; k < t->text_end && good; k++) {
+        const struct own_value *part = &t->rows[k].cells[t->role[ROLE_TEXT]];
+        good = k == t->text || buffer_append(&t->joined, " | ", 3);
+        for (size_t i = 0; i < part->length && good; i++)
+            good = (part->text[i] != '|' || buffer_append(&t->joined, "\\", 1)) &&
+                   buffer_append(&t->joined, part->text + i, 1);
+    }
+    *text = (struct own_value){.text = t->joined.data ? t->joined.data : "",
+                               .length = t->joined.length};
     return good;
 }

@@ -1,8 +1,12 @@
-/* The table of --items, read record by record: comma- or tab-separated as RFC 4180 says, or an
- * object a line.  A wrong record is left out, with its error printed.
+/* The table of --items, read record by record: separated by commas, tabs or semicolons as RFC 4180
+ * says, or an object a line.  A wrong record is left out, with its error printed.
  *
  * The columns item, condition and text are needed, context may be there, and all others are passed
- * on.  Without text, sentence_good and sentence_bad (BLiMP) are two conditions of one item. */
+ * on; --columns says what they are called.  Without text, sentence_good and sentence_bad (BLiMP)
+ * are two conditions of one item.
+ *
+ * With a column of regions the table is in the long form: each row is a region, and the rows of one
+ * item and condition are one text.  They may stand anywhere, so such a table is held in memory. */
 #ifndef CLI_ITEMS_TABLE_H
 #define CLI_ITEMS_TABLE_H
 
@@ -13,9 +17,10 @@
 
 #include <jansson.h>
 
-/* The longest record, and the most columns. */
+/* The longest record, the most columns, and the most bytes of a table in the long form. */
 #define ITEMS_RECORD (1 << 20)
 #define ITEMS_COLUMNS 1000
+#define ITEMS_LONG (256 << 20)
 
 /* The columns that mean something. */
 enum items_role {
@@ -23,6 +28,7 @@ enum items_role {
     ROLE_CONDITION,
     ROLE_TEXT,
     ROLE_CONTEXT,
+    ROLE_REGION,
     ROLE_GOOD,
     ROLE_BAD,
     ROLE_UID,
@@ -30,21 +36,41 @@ enum items_role {
     N_ROLE
 };
 
+/* What the columns are called. */
+struct items_names {
+    char *name[N_ROLE]; /* NULL: as usual; regions have no usual name */
+};
+
+/* Takes lists of role=NAME.  NULL, or the part that is none; end with items_names_free. */
+const char *items_names_parse(struct items_names *names, const struct string_list *lists);
+void items_names_free(struct items_names *names);
+
+/* Where wrong records are told.  Until a record is right their errors wait: if all are wrong, there
+ * is one. */
+struct items_errors {
+    uint64_t wrong;        /* records that were left out */
+    bool right;            /* one was not */
+    struct buffer waiting; /* messages, each ended by NUL */
+    uint64_t untold;       /* those that found no room in it */
+};
+
 struct items_table {
+    const struct items_names *names;
     struct input input;
     enum table_form form;
+    char separator;
     char chunk[1 << 16];
     size_t at, n;
+    uint64_t chunks; /* that were read */
     bool ended;
     uint64_t line; /* of the next byte, from 1 */
 
-    bool pairs;   /* the records are BLiMP's */
-    char **names; /* [n_names]: of all columns; of objects those that are passed on */
-    size_t n_names;
+    bool pairs;     /* the records are BLiMP's */
+    char **columns; /* [n_column]: their names; of objects all that any of them has */
+    size_t n_column;
+    json_t *index;       /* of objects: the number of each column */
     size_t role[N_ROLE]; /* columns; SIZE_MAX: there is none */
-    size_t *passed;      /* [own.n - 2]: columns */
-    struct own_columns own;
-    struct buffer item; /* of BLiMP */
+    size_t *passed;      /* [own.n - 2]: the column of each own one, or SIZE_MAX */
 
     /* The current record. */
     uint64_t record; /* its first line */
@@ -54,26 +80,71 @@ struct items_table {
     } * fields; /* [n_fields], at most one more than there are columns */
     size_t n_fields, fields_room;
     bool too_long;
-    json_t *object, *texts; /* texts: strings that the values of the object became */
-    bool held;              /* it is yet to be returned */
-    uint64_t wrong;         /* records that were left out */
+    json_t *object;
+    struct own_value *cells; /* [n_column] */
+    struct buffer item;      /* of BLiMP */
+
+    /* The long form. */
+    struct long_row {
+        uint64_t line, first;    /* first: the line of its text's first row */
+        double number;           /* of its region; NAN: that is no number */
+        struct own_value *cells; /* [n_column], and behind them their bytes */
+    } * rows;                    /* [n_row], text by text */
+    size_t n_row, rows_room, long_bytes;
+    size_t text, text_end; /* rows of the current text */
+    struct buffer joined;  /* it */
+
+    bool quiet; /* errors are not told: another reading is tried */
+    struct items_errors errors;
 };
 
-/* Opens the table and reads its header, or its first object.  False with the error printed; end
- * with items_table_close. */
-bool items_table_open(struct items_table *table, const char *path, bool binary);
+/* Opens the table and finds its columns.  False with the error printed; end with
+ * items_table_close. */
+bool items_table_open(struct items_table *table, const char *path, bool binary,
+                      const struct items_names *names);
 void items_table_close(struct items_table *table);
 
-/* Reads the next record.  False at the end, after a signal, or after a failure; then input.failed
- * is true. */
+/* Adds the columns that are passed on and not yet among the own ones.  False when memory is
+ * short. */
+bool items_table_offer(const struct items_table *table, struct own_columns *own);
+
+/* The own columns are complete: remembers which are the table's.  False when memory is short. */
+bool items_table_take(struct items_table *table, const struct own_columns *own);
+
+/* Sets the values of the own columns; of the long form those of each row. */
+bool items_table_pass(const struct items_table *table, struct own_columns *own,
+                      const struct own_value *item, const struct own_value *condition);
+
+/* The column of that name, or SIZE_MAX. */
+size_t items_table_column(const struct items_table *table, const char *name);
+
+/* Prints that there is no such column, which ones there are, and with `option` what may be meant.
+ */
+bool items_table_lacks(const struct items_table *table, const char *option, const char *name);
+
+/* Reads the next record, or text of the long form.  False at the end, after a signal, or after a
+ * failure; then input.failed is true. */
 bool items_table_next(struct items_table *table);
 
-/* The record's value; its text is NULL if there is none. */
-struct own_value items_table_value(struct items_table *table, enum items_role role);
+/* The record is left out: tells why. */
+void items_table_wrong(struct items_table *table, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
-/* Sets the values of the own columns. */
-void items_table_pass(struct items_table *table, const struct own_value *item,
-                      const struct own_value *condition);
+/* A text of the table was scored, or there are no more records.  At the end tells what is wrong if
+ * all are. */
+void items_table_right(struct items_table *table);
+void items_table_end(struct items_table *table);
+
+/* A value of the record; its text is NULL if there is none. */
+struct own_value items_table_cell(const struct items_table *table, size_t column);
+struct own_value items_table_value(const struct items_table *table, enum items_role role);
+
+/* What the role's column is called. */
+const char *items_table_name(const struct items_table *table, enum items_role role);
+
+/* The text of the record's column; in the long form that of its rows, with bars between.  False
+ * when memory is short. */
+bool items_table_text(struct items_table *table, enum items_role role, struct own_value *text);
 
 /* The item of the record: its column, or of BLiMP's UID and pairID, or the record's line.  False
  * when memory is short. */

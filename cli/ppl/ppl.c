@@ -29,6 +29,8 @@ struct ppl {
     int64_t streams;
     struct shard shard;
     struct items items;
+    int not_open; /* tables that could not be opened */
+    bool lacks;   /* something of a table was left out */
     struct sweep sweep;
     struct dynamic dynamic;
     struct predictor predictors[MOST_SESSIONS];
@@ -120,7 +122,7 @@ static bool choose_settings(const struct ppl_options *options, const struct mode
 static int64_t choose_streams(const struct ppl *ppl) {
     const struct ppl_options *options = ppl->options;
     bool in_order = options->sliding_window > 0 || options->per_line || options->heat ||
-                    options->dynamic.on || options->items || has_before(options);
+                    options->dynamic.on || options->items.n > 0 || has_before(options);
     if (ppl->shard.of > 0)
         return (int64_t)ppl->shard.of;
     if (options->batch > 0)
@@ -162,7 +164,7 @@ static void describe_run(struct ppl *ppl) {
                                 .ids = options->ids,
                                 .replaces_unknown = txl_model_unk(ppl->model.handle) >= 0,
                                 .mode = options->dynamic.on           ? "dynamic"
-                                        : options->items              ? "items"
+                                        : options->items.n > 0        ? "items"
                                         : options->per_line           ? "lines"
                                         : options->sliding_window > 0 ? "sliding"
                                         : options->refresh > 0        ? "refreshed"
@@ -178,13 +180,13 @@ static void describe_run(struct ppl *ppl) {
                                           .heat = options->heat ? &ppl->heat : NULL,
                                           .report = options->report ? &ppl->report : NULL,
                                           .progress = &ppl->progress,
-                                          .alone = options->items || has_before(options),
+                                          .alone = options->items.n > 0 || has_before(options),
                                           .passes = options->sweep_memory ? ppl->sweep.n : 1};
 }
 
 static bool open_tables(struct ppl *ppl) {
     return tables_open(&ppl->tables, ppl->options,
-                       ppl->options->items ? &ppl->items.table.own : NULL, ppl->model.handle,
+                       ppl->options->items.n > 0 ? &ppl->items.own : NULL, ppl->model.handle,
                        ppl->evaluation.comparison);
 }
 
@@ -303,10 +305,11 @@ static void start_progress(struct ppl *ppl, const struct input *input) {
     ppl->progress.off = ppl->options->heat || (seen && isatty(STDOUT_FILENO));
 }
 
-/* Scores the table of items as score_file does a file. */
-static bool score_items(struct ppl *ppl, struct result *result) {
-    start_progress(ppl, &ppl->items.table.input);
-    txl_status status = items_evaluate(&ppl->items, &ppl->evaluation, result);
+/* Scores a table of items as score_file does a file. */
+static bool score_items(struct ppl *ppl, int i, struct result *result) {
+    start_progress(ppl, &ppl->items.tables[i].input);
+    txl_status status = items_evaluate(&ppl->items, i, &ppl->evaluation, result);
+    ppl->lacks = ppl->lacks || items_lack(&ppl->items, i);
     progress_end(&ppl->progress);
     ppl->cut = status == TXL_STOPPED && output_closed();
     return !status || status == TXL_STOPPED;
@@ -324,8 +327,6 @@ static bool open_text(const struct ppl *ppl, const char *path, struct input *inp
 /* False with the error printed.  What was scored before a signal is a result too. */
 static bool score_file(struct ppl *ppl, const char *path, struct result *result) {
     struct input input;
-    if (ppl->options->items)
-        return score_items(ppl, result);
     if (!open_text(ppl, path, &input))
         return false;
     start_progress(ppl, &input);
@@ -352,7 +353,7 @@ static bool report_scored(struct ppl *ppl, const struct result *result) {
 
 static bool print_json(const struct ppl *ppl, const struct result *result) {
     json_t *object = result_to_json(&ppl->setup, result);
-    object = output_json_if(!ppl->options->items || items_to_json(object, &ppl->items), object);
+    object = output_json_if(!result->items || items_to_json(object, result->items), object);
     if (ppl->shard.of == 0)
         return output_json(object);
     return output_json_exact(output_json_if(
@@ -382,7 +383,7 @@ static bool print_result(const struct ppl *ppl, const struct result *result) {
         return print_json(ppl, result);
     return ppl->options->per_line || ppl->options->heat ||
            (result_print_text(&ppl->setup, result) &&
-            (!ppl->options->items || items_print(&ppl->items)));
+            (!result->items || items_print(result->items, result_name(result))));
 }
 
 /* Prints the result, or keeps it until the table that comes before is complete. */
@@ -416,13 +417,14 @@ static int score_each(struct ppl *ppl, char **files, int n_files, int *done, str
     int i;
     for (i = 0; goes_on && i < n_files && !signals_stopped() && !output_closed(); i++) {
         struct result result;
-        if (!score_file(ppl, files[i], &result) || !report_scored(ppl, &result)) {
+        bool scored = ppl->options->items.n > 0 ? score_items(ppl, i, &result)
+                                                : score_file(ppl, files[i], &result);
+        if (!scored || !report_scored(ppl, &result)) {
             failed++;
             goes_on = !output_failed() && output_start_line() && show_failure(ppl, files[i]);
             continue;
         }
         ++*done;
-        failed += ppl->options->items && items_left_out(&ppl->items) > 0;
         result_add(total, &result);
         note_unknown(ppl, &result);
         goes_on = show_result(ppl, &result);
@@ -462,17 +464,22 @@ static int score_files(struct ppl *ppl, char **files, int n_files) {
     int done = 0;
     if (!open_scorer(ppl))
         return STATUS_FAILURE;
-    int failed = score_each(ppl, files, n_files, &done, &total);
-    if (failed > 0 && n_files > 1)
-        terminal_note("%d of %d files could not be scored", failed, n_files);
+    int failed = score_each(ppl, files, n_files, &done, &total) + ppl->not_open,
+        all = n_files + ppl->not_open;
+    if (failed > 0 && all > 1)
+        terminal_note("%d of %d files could not be scored", failed, all);
     bool good = done > 0 || failed == 0;
-    if (good && n_files > 1)
+    if (good && all > 1 && ppl->options->items.n > 0) {
+        good = items_sum(&ppl->items);
+        total.items = &ppl->items.total;
+    }
+    if (good && all > 1)
         show_result(ppl, &total);
     if (good)
         heat_print_legend(&ppl->heat);
     good = good && end_outputs(ppl, total.score.predicted > 0);
     int status = STATUS_OK;
-    if (!good || (failed > 0 && !signals_stopped())) {
+    if (!good || ((failed > 0 || ppl->lacks) && !signals_stopped())) {
         status = signals_stopped() ? signals_status() : STATUS_FAILURE;
     } else if (signals_stopped()) {
         terminal_note("interrupted: the result covers the first %" PRIu64 " tokens scored",
@@ -586,21 +593,44 @@ static int parse_arguments(const struct command *command, struct ppl *ppl) {
         return options_wrong(command, "--sweep-memory '%s': a list such as 0,128,640 is expected",
                              options->sweep_memory);
     }
+    const char *wrong = items_names_parse(&ppl->items.names, &options->columns);
+    if (wrong)
+        return options_wrong(command,
+                             "--columns '%s': ROLE=NAME is expected, each ROLE once: item, "
+                             "condition, text, context, region, sentence_good, sentence_bad, UID "
+                             "or pairID",
+                             wrong);
     ppl->items.preference.region = options->prefer_region;
+    ppl->items.preference.by = options->prefer_by;
     if (options->prefer && !preference_parse(&ppl->items.preference, options->prefer))
         return options_wrong(command, "--prefer '%s': two conditions such as good,bad are expected",
                              options->prefer);
     return OPTIONS_RUN;
 }
 
-static int open_and_score(struct ppl *ppl, const struct operands *files) {
+/* Opens the tables of items, which become the files.  One that cannot be opened is told and left
+ * out; false if all are. */
+static bool open_items(struct ppl *ppl, struct operands *files) {
+    const struct string_list *paths = &ppl->options->items;
+    struct items *items = &ppl->items;
+    if (!items_new(items, paths->n))
+        return false;
+    for (size_t i = 0; i < paths->n && !signals_stopped(); i++)
+        if (!items_add(items, paths->items[i], ppl->options->common.binary)) {
+            ppl->not_open++;
+            show_failure(ppl, paths->items[i]);
+        }
+    files->items = items->paths;
+    files->n = items->n;
+    return items->n > 0 && !signals_stopped() && items_ready(items);
+}
+
+static int open_and_score(struct ppl *ppl, struct operands *files) {
     const struct ppl_options *options = ppl->options;
     if (!open_models(ppl))
         return signals_stopped() ? signals_status() : STATUS_FAILURE;
-    if (options->items && !items_open(&ppl->items, options->items, options->common.binary)) {
-        show_failure(ppl, options->items);
+    if (options->items.n > 0 && !open_items(ppl, files))
         return output_finish(signals_stopped() ? signals_status() : STATUS_FAILURE);
-    }
     describe_run(ppl);
     if (has_before(options) &&
         !before_read(&ppl->evaluation.before, options->context, options->context_text, &ppl->model,
@@ -627,11 +657,6 @@ static int run(const struct command *command, void *values, struct operands *fil
     const struct ppl_options *options = values;
     struct ppl ppl = {.options = options};
     int status = ppl_options_check(command, options, files);
-    char *table[] = {(char *)options->items};
-    if (options->items) {
-        files->items = table;
-        files->n = 1;
-    }
     if (status == OPTIONS_RUN)
         status = parse_arguments(command, &ppl);
     if (status == OPTIONS_RUN)

@@ -21,11 +21,12 @@ int ppl_options_check(const struct command *command, const struct ppl_options *o
     const struct session_options *session = &o->session;
     bool sliding = o->sliding_window > 0, rows = o->per_token || o->per_word || o->per_line;
     int shown = ppl_tables_shown(o);
-    bool items = o->items != NULL, context = o->context || o->context_text;
-    bool from_input = (o->items && strcmp(o->items, "-") == 0) ||
-                      (o->common.files_from && strcmp(o->common.files_from, "-") == 0);
+    bool items = o->items.n > 0, context = o->context || o->context_text;
+    bool from_input = o->common.files_from && strcmp(o->common.files_from, "-") == 0;
     for (int i = 0; i < files->n; i++)
         from_input = from_input || strcmp(files->items[i], "-") == 0;
+    for (size_t i = 0; i < o->items.n; i++)
+        from_input = from_input || strcmp(o->items.items[i], "-") == 0;
     bool sweep = o->sweep_memory != NULL, shard = o->shard != NULL, compare = o->compare != NULL;
     bool segments = session->tgt_len != INTEGER_UNSET || session->mem_len != INTEGER_UNSET ||
                     session->same_length != CHOICE_UNSET;
@@ -52,8 +53,9 @@ int ppl_options_check(const struct command *command, const struct ppl_options *o
                    o->report || o->merge || o->max_tokens > 0),
          "--items cannot be combined with --ids, --batch, --shard, --sliding-window, --per-line, "
          "--sweep-memory, --heat, --report, --merge or --max-tokens"},
-        {!items && (o->per_region || o->prefer || o->prefer_region >= 0),
-         "--per-region, --prefer and --prefer-region need --items"},
+        {!items && (o->per_region || o->prefer || o->prefer_region >= 0 || o->prefer_by ||
+                    o->columns.n > 0),
+         "--columns, --per-region, --prefer, --prefer-region and --prefer-by need --items"},
         {o->context && o->context_text, "--context and --context-text exclude each other"},
         {context && (o->batch > 1 || shard || sliding || o->heat || o->report || o->merge),
          "--context cannot be combined with --batch, --shard, --sliding-window, --heat, --report "
@@ -134,12 +136,15 @@ const struct option_row ppl_option_rows[] = {
     {"per-line", OPTION_FLAG, PLACE(per_line),
      "score each line alone, after <eos> or what stands for it, and print a table of lines instead "
      "of the result"},
-    {"items", OPTION_STRING, PLACE(items),
-     "score each text of a table alone, after <eos>, --context and its own context: .csv, .tsv or "
-     ".jsonl "
-     "with the columns item, condition, text and perhaps context, or lines of BLiMP; see "
-     "Items below",
+    {"items", OPTION_LIST, PLACE(items),
+     "score each text of a table alone, after <eos>, --context and its own context: .csv, .tsv "
+     "or .jsonl with the columns item, condition, text and perhaps context, or lines of BLiMP; "
+     "may be repeated; see Items below",
      .file = FILE_READ},
+    {"columns", OPTION_LIST, PLACE(columns),
+     "with --items: what columns are called, such as text=Sentence,item=sent_id; region=NAME: "
+     "each row is a region of its item and condition",
+     .argument = "ROLE=NAME,..."},
     {"context", OPTION_STRING, PLACE(context),
      "read <eos> and FILE before each text, with --per-line before each line, and do not score "
      "them; the text continues FILE, after a blank if neither side has one",
@@ -206,6 +211,9 @@ const struct option_row ppl_option_rows[] = {
      .standard = "good,bad for lines of BLiMP"},
     {"prefer-region", OPTION_INTEGER, PLACE(prefer_region),
      "with --prefer: compare only the nats of region N", .most = 1000000},
+    {"prefer-by", OPTION_STRING, PLACE(prefer_by),
+     "with --prefer: print the same for the items of each value of a column too",
+     .argument = "COLUMN"},
     {"heat", OPTION_FLAG, PLACE(heat),
      "print the text, coloured by the nats of each token, instead of the result"},
     {"report", OPTION_STRING, PLACE(report),
@@ -338,34 +346,49 @@ const struct note ppl_notes[] = {
      "ends and with the last three. sed 's/[[:blank:]]*$//' removes the blanks at the ends of "
      "lines."},
     {"Items",
-     "--items reads a table with a header, or an object a line, and scores each text "
-     "alone. It needs the columns item, condition and text. The model's first context (<eos>; "
-     "lm1b: <S>, bytes: 32, text8: _), what --context names and the text's own context are "
-     "read before it in this order and not scored; all other columns are passed on. A line with "
-     "sentence_good and "
-     "sentence_bad, as BLiMP has them, is two texts with the conditions good and bad; its "
-     "item is UID-pairID, else the number of the line. The name of the file, .csv, .tsv "
-     "or .jsonl, says how to read it, or else its first line. Fields are quoted as RFC "
-     "4180 says; a line feed in one is a line end. A bar parts a text into regions and is "
-     "removed; blanks beside it become one, which belongs to the region after it, and none at "
-     "the text's edges. \\| is a bar, and every other backslash stands for itself. A record that "
-     "is "
-     "wrong or longer than 1 MiB is named and left out; the exit status is then 1.\n\n"
+     "--items reads a table with a header, or an object a line, and scores each text alone. The "
+     "model's first context (<eos>; lm1b: <S>, bytes: 32, text8: _), what --context names and the "
+     "text's own context are read before it in this order and not scored. It needs the columns "
+     "item, condition and text; context may be there, and all others are passed on. A record with "
+     "sentence_good and sentence_bad, as BLiMP has them, is two texts with the conditions good and "
+     "bad; its item is UID-pairID, else the number of the line. --items may be repeated: each "
+     "table has its result, and a total follows.\n\n"
+     "The name of the file, .csv, .tsv or .jsonl, says what it is, or else its first byte. The "
+     "separator is a comma, tab or semicolon, the first with which the header has the needed "
+     "columns; a line such as sep=; before it names one, and lines with # before it are skipped. "
+     "Fields are quoted as RFC 4180 says; a line feed in one is a line end. Rows with nothing in "
+     "them are blank lines. Objects may have different fields: what one lacks is empty in its "
+     "rows, "
+     "so they are read twice. Numbers are passed on as they are written.\n\n"
+     "--columns says what columns are called: a list of ROLE=NAME with the roles item, condition, "
+     "text, context, region, sentence_good, sentence_bad, UID and pairID. With region=NAME the "
+     "table is in the long form: each row is a region, and the rows of one item and condition are "
+     "one text, in the order of their numbers in that column, or of their lines where it has "
+     "others. One blank is between two of them, and a bar is a bar. The rows may stand anywhere; "
+     "the table is held in memory, at most 256 MiB. If a row is wrong nothing is scored.\n\n"
+     "A bar parts a text into regions and is removed; blanks beside it become one, which belongs "
+     "to the region after it, and none at the text's edges. \\| is a bar, and every other "
+     "backslash stands for itself. A record that is wrong, lacks a text or is longer than 1 MiB is "
+     "named and left out; the exit status is then 1. If all are wrong, one error names the "
+     "first.\n\n"
      "--per-region writes a row for each region: the passed columns, then item condition "
-     "region text words tokens nats bits unknown. Regions count from 1. Region 0 is the symbol "
-     "that closes the text, so that a text's rows sum to its nats. A token belongs to the "
-     "region of its first byte that is no blank, a lone blank to that of what follows, a "
-     "word to that of its first byte. --per-token and --per-word have the passed columns, "
-     "item and condition after their own; line is where the record begins, offset and "
-     "length are bytes of the text without quotes and bars. A passed column with the name "
-     "of another column gets .1 added, as in R and pandas.\n\n"
-     "--prefer A,B counts the items whose text of condition A has fewer nats than that of "
-     "B, in all or in region N. The standard error is sqrt(p (1 - p) / n), and a tie "
-     "counts for neither. An item's rows may stand anywhere; 24 bytes an item are kept, "
-     "and 5 to 10 of an index. An item that lacks a condition or has one twice is named "
-     "and left out; the exit status is then 1. --json adds an object \"items\": texts, "
-     "left_out, and preference (null without --prefer): prefer, over, region, items, "
-     "preferred, ties, left_out, share, standard_error."},
+     "region text words tokens nats bits unknown; with several tables file comes first. Regions "
+     "count from 1. Region 0 is the symbol that closes the text, so that a text's rows sum to its "
+     "nats. A token belongs to the region of its first byte that is no blank, a lone blank to that "
+     "of what follows, a word to that of its first byte. --per-token and --per-word have the "
+     "passed columns, item and condition after their own; line is where the record begins, offset "
+     "and length are bytes of the text without quotes and bars. In the long form all have what is "
+     "passed on from the row of their region. A passed column with the name of another column gets "
+     ".1 added, as in R and pandas.\n\n"
+     "--prefer A,B counts the items whose text of condition A has fewer nats than that of B, in "
+     "all or in region N, and with --prefer-by also those of each value that a column has in the "
+     "row of A. The standard error is sqrt(p (1 - p) / n), and a tie counts for neither. An item's "
+     "texts may stand anywhere in one table; 32 bytes a text are kept. An item that lacks a "
+     "condition, has one twice, or has no token in the region is named by its line and left out; "
+     "the exit status is then 1. --json adds an object \"items\": texts, left_out, and preference "
+     "(null without --prefer): prefer, over, region, items, preferred, ties, left_out, share, "
+     "standard_error, and with --prefer-by by and values, a list of value, items, preferred, ties, "
+     "share, standard_error."},
     {"Memory sweep",
      "--sweep-memory prints one row, with --json one object, and one summary line for "
      "each length. The +/- is the standard error of the difference from the first length, "
@@ -415,6 +438,10 @@ const struct example ppl_examples[] = {
     {"txl ppl --per-word words.tsv --space-with previous novel.txt", "and of every word"},
     {"txl ppl --items sentences.csv --per-region regions.csv --prefer good,bad",
      "the surprisal of regions, and which condition of each item is likelier"},
+    {"cat blimp/*.jsonl | txl ppl --items - --prefer-by UID", "accuracy on BLiMP, by phenomenon"},
+    {"txl ppl --items suite.csv --columns item=item_number,condition=condition_name,"
+     "region=region_number,text=content --per-region regions.csv",
+     "a table with a row a region, as of SyntaxGym"},
     {"txl ppl --per-line sentences.txt | awk -F '\\t' 'NR > 1 && $3 > 0 { print $5 / $3 \"\\t\" $6 "
      "}' | sort -g",
      "sentences by their bits a token, the likeliest first"},

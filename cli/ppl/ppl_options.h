@@ -16,7 +16,8 @@ struct ppl_options {
     int64_t prefer_region;                                        /* -1: the whole text */
     bool per_line, entropy, no_eos, ids, skip_unknown, json, heat, merge;
     const char *per_token, *per_word, *report, *compare, *sweep_memory, *shard;
-    const char *items, *per_region, *prefer, *context, *context_text;
+    struct string_list items, columns;
+    const char *per_region, *prefer, *prefer_by, *context, *context_text;
     double fail_above; /* NAN: off */
     struct dynamic_options dynamic;
 };

@@ -3,24 +3,16 @@
 
 #include "cli/system/terminal.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <xxhash.h>
 
-/* What is known of an item.  LEFT_OUT: it was named already. */
-enum { HAS_A = 1, HAS_B = 2, WON = 4, TIED = 8, LEFT_OUT = 16, FLAG_BITS = 5 };
+/* What is known of a text, and what keeps its item out. */
+enum { IS_A = 1, IS_B = 2, NO_REGION = 4, NO_TOKEN = 8, TWICE = 16, LACKS_A = 32, LACKS_B = 64 };
 
-/* Before each name in the file. */
-struct name_head {
-    uint64_t line;
-    size_t length;
-};
-
-/* A message shows this much of a name. */
+/* A message shows this much of a condition. */
 enum { SHOWN = 80 };
 
 bool preference_parse(struct preference *p, const char *text) {
@@ -35,234 +27,311 @@ bool preference_parse(struct preference *p, const char *text) {
     return p->n_a != p->n_b || memcmp(p->a, p->b, p->n_a) != 0;
 }
 
-static bool fail_names(void) {
-    return terminal_error("temporary file of items: %s", strerror(errno));
-}
-
-/* ---- The table of items ------------------------------------------------------------------- */
-
-static bool read_names(struct preference *p, void *out, size_t n, uint64_t at) {
-    for (size_t done = 0; done < n;) {
-        ssize_t got = pread(fileno(p->names), (char *)out + done, n - done, (off_t)(at + done));
-        if (got == 0)
-            errno = EIO;
-        if (got == 0 || (got < 0 && errno != EINTR))
-            return fail_names();
-        done += got > 0 ? (size_t)got : 0;
-    }
-    return true;
-}
-
-static uint64_t place_of(const struct known_item *item) {
-    return item->state >> FLAG_BITS;
-}
-
-/* Whether the item has the name; `*good` becomes false with the error printed. */
-static bool has_name(struct preference *p, const struct known_item *item,
-                     const struct own_value *name, bool *good) {
-    struct name_head head;
-    char part[512];
-    uint64_t at = place_of(item);
-    *good = read_names(p, &head, sizeof head, at);
-    bool same = *good && head.length == name->length;
-    for (size_t done = 0, n; same && done < name->length; done += n) {
-        n = name->length - done < sizeof part ? name->length - done : sizeof part;
-        *good = read_names(p, part, n, at + sizeof head + done);
-        same = *good && memcmp(part, name->text + done, n) == 0;
-    }
-    return same;
-}
-
-static void fill_slot(struct preference *p, size_t item) {
-    size_t slot = p->items[item].hash % p->n_slot;
-    while (p->slots[slot])
-        slot = (slot + 1) % p->n_slot;
-    p->slots[slot] = (uint32_t)item + 1;
-}
-
-/* Makes room for one more item.  At most seven eighths of the slots are taken. */
-static bool make_room(struct preference *p) {
-    if (p->n == p->room) {
-        size_t room = p->room + p->room / 8 + 64;
-        struct known_item *items = realloc(p->items, room * sizeof *items);
-        if (!items || room >= UINT32_MAX) {
-            p->items = items ? items : p->items;
-            return terminal_error("out of memory");
-        }
-        p->items = items;
-        p->room = room;
-    }
-    if (p->n < p->n_slot / 8 * 7)
-        return true;
-    size_t n_slot = p->n_slot > 0 ? 2 * p->n_slot : 64;
-    free(p->slots);
-    p->slots = calloc(n_slot, sizeof *p->slots);
-    p->n_slot = p->slots ? n_slot : 0;
-    for (size_t i = 0; i < p->n && p->slots; i++)
-        fill_slot(p, i);
-    return p->slots || terminal_error("out of memory");
-}
-
-static bool write_name(struct preference *p, const struct own_value *name, uint64_t line) {
-    const struct name_head head = {line, name->length};
-    if (!p->names && !(p->names = tmpfile()))
-        return fail_names();
-    bool good = fwrite(&head, sizeof head, 1, p->names) == 1 &&
-                fwrite(name->text, 1, name->length, p->names) == name->length;
-    p->names_end += sizeof head + name->length;
-    return good || fail_names();
-}
-
-/* The item of that name, perhaps a new one; NULL with the error printed. */
-static struct known_item *find_item(struct preference *p, const struct own_value *name,
-                                    uint64_t line) {
-    if (!make_room(p) || (p->names && fflush(p->names) != 0 && !fail_names()))
-        return NULL;
-    uint64_t hash = XXH3_64bits(name->text, name->length);
-    bool good = true;
-    for (size_t at = hash % p->n_slot; p->slots[at]; at = (at + 1) % p->n_slot) {
-        struct known_item *item = &p->items[p->slots[at] - 1];
-        if (item->hash == hash && has_name(p, item, name, &good))
-            return item;
-        if (!good)
-            return NULL;
-    }
-    struct known_item *item = &p->items[p->n];
-    *item = (struct known_item){.hash = hash, .state = p->names_end << FLAG_BITS};
-    if (!write_name(p, name, line))
-        return NULL;
-    fill_slot(p, p->n++);
-    return item;
-}
-
 /* ---- Texts -------------------------------------------------------------------------------- */
 
 static bool is_named(const struct own_value *value, const char *name, size_t length) {
     return value->length == length && memcmp(value->text, name, length) == 0;
 }
 
-static void leave_out(struct known_item *item) {
-    item->state |= LEFT_OUT;
+/* Remembers a condition that may be meant; conditions that are long are not listed. */
+static bool list_condition(struct preference *p, const struct own_value *condition) {
+    const char *list = p->conditions.data;
+    char quoted[SHOWN + 4];
+    if (p->n_condition == PREFERENCE_LISTED || condition->length > SHOWN)
+        return true;
+    int n = snprintf(quoted, sizeof quoted, "'%.*s'", (int)condition->length, condition->text);
+    if (list && memmem(list, p->conditions.length, quoted, (size_t)n))
+        return true;
+    p->n_condition++;
+    return (!list || buffer_append(&p->conditions, ", ", 2)) &&
+           buffer_append(&p->conditions, quoted, (size_t)n);
 }
 
-static int shown_length(const struct own_value *name) {
-    return name->length < SHOWN ? (int)name->length : SHOWN;
+static bool is_value(const struct preference_value *known, const struct own_value *value) {
+    bool there = known->text && value->text;
+    return there ? is_named(value, known->text, known->length) : !known->text && !value->text;
 }
 
-bool preference_add(struct preference *p, const struct own_value *name,
-                    const struct own_value *condition, const double *nats, uint64_t line) {
-    struct known_item *item = find_item(p, name, line);
-    if (!item)
-        return false;
-    uint64_t has = is_named(condition, p->a, p->n_a)   ? HAS_A
-                   : is_named(condition, p->b, p->n_b) ? HAS_B
-                                                       : 0;
-    if (has == 0)
-        return true;
-    if (item->state & has && !(item->state & LEFT_OUT)) {
-        terminal_error("%s: line %" PRIu64 ": item '%.*s' has condition '%.*s' twice and is left "
-                       "out of --prefer",
-                       p->name, line, shown_length(name), name->text, shown_length(condition),
-                       condition->text);
-        leave_out(item);
+/* The number of the column's value, perhaps a new one; p->n_value if memory is short or there are
+ * too many.  Values mostly come in a row. */
+static size_t find_value(struct preference *p, const struct own_value *value) {
+    for (size_t i = p->n_value; i-- > 0;)
+        if (is_value(&p->values[i], value))
+            return i;
+    struct preference_value *values = p->n_value < PREFERENCE_VALUES
+                                          ? reallocarray(p->values, p->n_value + 1, sizeof *values)
+                                          : NULL;
+    if (!values)
+        return p->n_value;
+    p->values = values;
+    struct preference_value *made = &values[p->n_value];
+    *made = (struct preference_value){.length = value->length};
+    made->text = value->text ? malloc(value->length + 1) : NULL;
+    if (value->text && !made->text)
+        return p->n_value;
+    if (value->text)
+        memcpy(made->text, value->text, value->length);
+    return p->n_value++;
+}
+
+bool preference_add(struct preference *p, const char *name, const struct preference_text *text) {
+    const struct own_value *condition = &text->condition;
+    size_t value = p->by ? find_value(p, &text->value) : 0;
+    if (p->by && value == p->n_value)
+        return p->n_value == PREFERENCE_VALUES
+                   ? terminal_error("%s: --prefer-by %s: there are more than %d values", name,
+                                    p->by, PREFERENCE_VALUES)
+                   : terminal_error("out of memory");
+    if (p->n == p->room) {
+        size_t room = p->room + p->room / 4 + 64;
+        struct compared_text *texts = reallocarray(p->texts, room, sizeof *texts);
+        if (!texts)
+            return terminal_error("out of memory");
+        p->texts = texts;
+        p->room = room;
     }
-    if (!nats && !(item->state & LEFT_OUT)) {
-        terminal_error("%s: line %" PRIu64 ": item '%.*s' has no region %" PRId64
-                       " in condition '%.*s' and is left out of --prefer",
-                       p->name, line, shown_length(name), name->text, p->region,
-                       shown_length(condition), condition->text);
-        leave_out(item);
-    }
-    if (item->state & LEFT_OUT)
-        return true;
-    if (item->state & (HAS_A | HAS_B)) {
-        double a = has == HAS_A ? *nats : item->nats, b = has == HAS_A ? item->nats : *nats;
-        item->state |= a < b ? WON : a == b ? TIED : 0;
-    }
-    item->nats = *nats;
-    item->state |= has;
+    if (!list_condition(p, condition))
+        return terminal_error("out of memory");
+    const XXH128_hash_t hash = XXH3_128bits(text->item.text, text->item.length);
+    p->texts[p->n++] =
+        (struct compared_text){.item = {hash.low64, hash.high64},
+                               .nats = text->nats ? *text->nats : 0,
+                               .line = text->line & ((UINT64_C(1) << 44) - 1),
+                               .value = value & 4095,
+                               .what = (uint8_t)((is_named(condition, p->a, p->n_a)   ? IS_A
+                                                  : is_named(condition, p->b, p->n_b) ? IS_B
+                                                                                      : 0) |
+                                                 (text->nats    ? 0
+                                                  : text->empty ? NO_TOKEN
+                                                                : NO_REGION))};
     return true;
 }
 
-/* Names the item that begins at `*at` of the file of names, if it misses a condition; moves on. */
-static bool name_missing(struct preference *p, uint64_t *at) {
-    struct name_head head;
-    if (!read_names(p, &head, sizeof head, *at))
-        return false;
-    char *text = malloc(head.length + 1);
-    if (!text)
-        return terminal_error("out of memory");
-    const struct own_value name = {.text = text, .length = head.length};
-    const struct known_item *item = NULL;
-    if (read_names(p, text, head.length, *at + sizeof head))
-        item = find_item(p, &name, head.line);
-    uint64_t has = item ? item->state & (HAS_A | HAS_B) : 0;
-    if (item && !(item->state & LEFT_OUT) && has != (HAS_A | HAS_B))
-        terminal_error("%s: line %" PRIu64 ": item '%.*s' has no condition '%.*s' and is left out "
-                       "of --prefer",
-                       p->name, head.line, shown_length(&name), text,
-                       (int)(has & HAS_A ? p->n_b : p->n_a), has & HAS_A ? p->b : p->a);
-    free(text);
-    *at += sizeof head + head.length;
-    return item;
+/* ---- Counting ----------------------------------------------------------------------------- */
+
+static int compare_lines(const void *a, const void *b) {
+    const struct compared_text *x = a, *y = b;
+    if (x->line != y->line)
+        return x->line > y->line ? 1 : -1;
+    return (x->what > y->what) - (x->what < y->what);
 }
 
-bool preference_end(struct preference *p, bool all) {
-    bool good = true;
-    for (size_t i = 0; i < p->n; i++) {
-        uint64_t state = p->items[i].state;
-        bool pair = !(state & LEFT_OUT) && state & HAS_A && state & HAS_B;
-        p->pairs += pair;
-        p->preferred += pair && state & WON;
-        p->ties += pair && state & TIED;
-        p->left_out += !pair;
+/* Orders texts by item, then by line. */
+static int compare_items(const void *a, const void *b) {
+    const struct compared_text *x = a, *y = b;
+    for (size_t i = 0; i < 2; i++)
+        if (x->item[i] != y->item[i])
+            return x->item[i] > y->item[i] ? 1 : -1;
+    return compare_lines(a, b);
+}
+
+static void count_pair(struct preference_counts *counts, double a, double b) {
+    counts->pairs++;
+    counts->preferred += a < b;
+    counts->ties += a == b;
+}
+
+/* Counts an item by its texts[n].  If it cannot be compared, returns the text that says why, with a
+ * flag for the reason, else NULL. */
+static struct compared_text *count_item(struct preference *p, struct compared_text *texts,
+                                        size_t n) {
+    struct compared_text *a = NULL, *b = NULL;
+    for (size_t i = 0; i < n; i++) {
+        struct compared_text *text = &texts[i], **place = text->what & IS_A ? &a : &b;
+        if (!(text->what & (IS_A | IS_B)))
+            continue;
+        if (*place)
+            text->what |= TWICE;
+        if (text->what & (TWICE | NO_REGION | NO_TOKEN))
+            return text;
+        *place = text;
     }
-    if (p->names && fflush(p->names) != 0)
-        return fail_names();
-    for (uint64_t at = 0; all && good && p->left_out > 0 && at < p->names_end;)
-        good = name_missing(p, &at);
-    return good;
+    if (!a || !b) {
+        texts->what = a ? LACKS_B : LACKS_A;
+        return texts;
+    }
+    count_pair(&p->all, a->nats, b->nats);
+    if (p->by)
+        count_pair(&p->values[a->value].counts, a->nats, b->nats);
+    return NULL;
+}
+
+/* Why the text's item cannot be compared. */
+static void say_reason(const struct preference *p, const char *name,
+                       const struct compared_text *text, const char *end) {
+    bool is_a = text->what & (IS_A | LACKS_A);
+    int n = (int)(is_a ? p->n_a : p->n_b);
+    const char *condition = is_a ? p->a : p->b;
+    if (text->what & TWICE)
+        terminal_error("%s: line %" PRIu64 ": its item has condition '%.*s' twice%s", name,
+                       (uint64_t)text->line, n, condition, end);
+    else if (text->what & (NO_REGION | NO_TOKEN))
+        terminal_error("%s: line %" PRIu64 ": %s region %" PRId64 "%s", name, (uint64_t)text->line,
+                       text->what & NO_REGION ? "there is no" : "no token is in", p->region, end);
+    else
+        terminal_error("%s: line %" PRIu64 ": its item has no condition '%.*s'%s", name,
+                       (uint64_t)text->line, n, condition, end);
+}
+
+/* Tells which items are left out, by the texts[n] that say why; or, if no item is compared, why. */
+static void tell_left_out(const struct preference *p, const char *name,
+                          const struct compared_text *texts, size_t n, bool has_a, bool has_b) {
+    char end[96];
+    snprintf(end, sizeof end, "; none of the %zu items can be compared", n);
+    if (p->all.pairs == 0 && !(has_a && has_b))
+        terminal_error("%s: no text has condition '%.*s'; there %s %.*s%s", name,
+                       (int)(has_a ? p->n_b : p->n_a), has_a ? p->b : p->a,
+                       p->n_condition == 1 ? "is" : "are", (int)p->conditions.length,
+                       p->conditions.data ? p->conditions.data : "",
+                       p->n_condition == PREFERENCE_LISTED ? " and perhaps more" : "");
+    else if (p->all.pairs == 0 && n > 1)
+        say_reason(p, name, texts, end);
+    else
+        for (size_t i = 0; i < n; i++)
+            say_reason(p, name, &texts[i], "; the item is left out of --prefer");
+}
+
+void preference_end(struct preference *p, const char *name, bool all) {
+    bool has_a = false, has_b = false;
+    size_t n = 0; /* items left out */
+    if (p->n > 0)
+        qsort(p->texts, p->n, sizeof *p->texts, compare_items);
+    for (size_t i = 0, end; i < p->n; i = end) {
+        for (end = i; end < p->n &&
+                      memcmp(p->texts[i].item, p->texts[end].item, sizeof p->texts[i].item) == 0;
+             end++) {
+            has_a = has_a || p->texts[end].what & IS_A;
+            has_b = has_b || p->texts[end].what & IS_B;
+        }
+        const struct compared_text *reason = count_item(p, p->texts + i, end - i);
+        if (reason)
+            p->texts[n++] = *reason; /* n <= i: its own texts are done */
+    }
+    p->left_out = n;
+    if (all && n > 0) {
+        qsort(p->texts, n, sizeof *p->texts, compare_lines);
+        tell_left_out(p, name, p->texts, n, has_a, has_b);
+    }
+    free(p->texts);
+    p->texts = NULL;
+    p->n = p->room = 0;
 }
 
 void preference_free(struct preference *p) {
-    if (p->names)
-        fclose(p->names);
-    free(p->items);
-    free(p->slots);
+    for (size_t i = 0; i < p->n_value; i++)
+        free(p->values[i].text);
+    free(p->values);
+    free(p->texts);
+    buffer_free(&p->conditions);
     *p = (struct preference){0};
+}
+
+static void add_counts(struct preference_counts *to, const struct preference_counts *counts) {
+    to->pairs += counts->pairs;
+    to->preferred += counts->preferred;
+    to->ties += counts->ties;
+}
+
+bool preference_merge(struct preference *total, const struct preference *other) {
+    if (!other->on)
+        return true;
+    if (!total->on) {
+        total->on = true;
+        total->a = other->a;
+        total->n_a = other->n_a;
+        total->b = other->b;
+        total->n_b = other->n_b;
+        total->region = other->region;
+        total->by = other->by;
+    }
+    add_counts(&total->all, &other->all);
+    total->left_out += other->left_out;
+    for (size_t i = 0; i < other->n_value; i++) {
+        const struct preference_value *value = &other->values[i];
+        const struct own_value own = {.text = value->text, .length = value->length};
+        size_t k = find_value(total, &own);
+        if (k == total->n_value)
+            return k == PREFERENCE_VALUES
+                       ? terminal_error("--prefer-by %s: there are more than %d values", total->by,
+                                        PREFERENCE_VALUES)
+                       : terminal_error("out of memory");
+        add_counts(&total->values[k].counts, &value->counts);
+    }
+    return true;
 }
 
 /* ---- The result --------------------------------------------------------------------------- */
 
 /* The share of items that prefer A; NAN without items. */
-static double share_of(const struct preference *p) {
-    return p->pairs > 0 ? (double)p->preferred / (double)p->pairs : NAN;
+static double share_of(const struct preference_counts *c) {
+    return c->pairs > 0 ? (double)c->preferred / (double)c->pairs : NAN;
 }
 
-static double standard_error(const struct preference *p) {
-    double share = share_of(p);
-    return sqrt(share * (1 - share) / (double)p->pairs);
+static double standard_error(const struct preference_counts *c) {
+    double share = share_of(c);
+    return sqrt(share * (1 - share) / (double)c->pairs);
+}
+
+static bool add_share(json_t *o, const struct preference_counts *c) {
+    return output_json_append(o,
+                              json_pack("{s:o, s:o}", "share", output_json_number(share_of(c)),
+                                        "standard_error", output_json_number(standard_error(c))));
+}
+
+static bool counts_to_json(json_t *o, const struct preference_counts *c) {
+    return output_json_append(o, json_pack("{s:I, s:I, s:I}", "items", (json_int_t)c->pairs,
+                                           "preferred", (json_int_t)c->preferred, "ties",
+                                           (json_int_t)c->ties));
+}
+
+/* The values of the column, each with its counts. */
+static json_t *values_to_json(const struct preference *p) {
+    json_t *list = json_array();
+    bool good = list;
+    for (size_t i = 0; i < p->n_value && good; i++) {
+        const struct preference_value *value = &p->values[i];
+        json_t *o =
+            json_pack("{s:o}", "value",
+                      value->text ? output_json_bytes(value->text, value->length) : json_null());
+        good = counts_to_json(o, &value->counts) && add_share(o, &value->counts);
+        good = json_array_append_new(list, o) == 0 && good;
+    }
+    return output_json_if(good, list);
 }
 
 json_t *preference_to_json(const struct preference *p) {
-    return json_pack("{s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:o}", "prefer",
-                     output_json_bytes(p->a, p->n_a), "over", output_json_bytes(p->b, p->n_b),
-                     "region", p->region < 0 ? json_null() : json_integer(p->region), "items",
-                     (json_int_t)p->pairs, "preferred", (json_int_t)p->preferred, "ties",
-                     (json_int_t)p->ties, "left_out", (json_int_t)p->left_out, "share",
-                     output_json_number(share_of(p)), "standard_error",
-                     output_json_number(standard_error(p)));
+    json_t *o = json_pack("{s:o, s:o, s:o}", "prefer", output_json_bytes(p->a, p->n_a), "over",
+                          output_json_bytes(p->b, p->n_b), "region",
+                          p->region < 0 ? json_null() : json_integer(p->region));
+    bool good = counts_to_json(o, &p->all) &&
+                json_object_set_new(o, "left_out", json_integer((json_int_t)p->left_out)) == 0 &&
+                add_share(o, &p->all);
+    if (p->by)
+        good = good && json_object_set_new(o, "by", output_json_string(p->by)) == 0 &&
+               json_object_set_new(o, "values", values_to_json(p)) == 0;
+    return output_json_if(good, o);
 }
 
 bool preference_print(const struct preference *p, const char *name) {
     char region[48] = "";
     if (p->region >= 0)
         snprintf(region, sizeof region, " in region %" PRId64, p->region);
-    if (p->pairs == 0)
+    if (p->all.pairs == 0)
         return output_line("%s: no item has both %.*s and %.*s", name, (int)p->n_a, p->a,
                            (int)p->n_b, p->b);
-    return output_line("%s: %.*s has fewer nats than %.*s%s in %.2f %% +/- %.2f of %" PRIu64
-                       " items, %" PRIu64 " ties",
-                       name, (int)p->n_a, p->a, (int)p->n_b, p->b, region, 100 * share_of(p),
-                       100 * standard_error(p), p->pairs, p->ties);
+    bool good =
+        output_line("%s: %.*s has fewer nats than %.*s%s in %.2f %% +/- %.2f of %" PRIu64
+                    " items, %" PRIu64 " ties",
+                    name, (int)p->n_a, p->a, (int)p->n_b, p->b, region, 100 * share_of(&p->all),
+                    100 * standard_error(&p->all), p->all.pairs, p->all.ties);
+    for (size_t i = 0; i < p->n_value && good; i++) {
+        const struct preference_value *value = &p->values[i];
+        const struct preference_counts *c = &value->counts;
+        if (c->pairs > 0)
+            good = output_line("%s: %s %.*s: in %.2f %% +/- %.2f of %" PRIu64 " items, %" PRIu64
+                               " ties",
+                               name, p->by, (int)value->length, value->text ? value->text : "",
+                               100 * share_of(c), 100 * standard_error(c), c->pairs, c->ties);
+    }
+    return good;
 }

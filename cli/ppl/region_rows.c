@@ -81,14 +81,18 @@ void regions_free(struct regions *regions) {
 
 /* ---- Tokens ------------------------------------------------------------------------------- */
 
-bool region_rows_open(struct region_rows *rows, const char *path, const struct own_columns *own,
-                      const txl_model *model) {
-    *rows = (struct region_rows){.on = true, .own = own, .eos = txl_model_eos(model)};
-    return !path || table_open(&rows->table, path, "* region text words tokens nats bits unknown",
+bool region_rows_open(struct region_rows *rows, const char *path, bool file,
+                      const struct own_columns *own, const txl_model *model) {
+    *rows =
+        (struct region_rows){.on = true, .own = own, .has_file = file, .eos = txl_model_eos(model)};
+    return !path || table_open(&rows->table, path,
+                               file ? "file * region text words tokens nats bits unknown"
+                                    : "* region text words tokens nats bits unknown",
                                own, false);
 }
 
-void region_rows_start(struct region_rows *rows, struct regions *regions) {
+void region_rows_start(struct region_rows *rows, const char *file, struct regions *regions) {
+    rows->file = file;
     rows->regions = regions;
     rows->from = rows->solid = 0;
 }
@@ -153,7 +157,9 @@ static uint64_t count_words(const struct buffer *text, size_t begin, size_t end,
 static txl_status put_row(struct region_rows *rows, size_t number, size_t begin, uint64_t words) {
     struct table *table = &rows->table;
     const struct region *region = &rows->regions->list[number];
-    table_own(table, rows->own);
+    if (rows->has_file)
+        table_text(table, rows->file, strlen(rows->file));
+    table_own(table, rows->own, number);
     table_integer(table, number);
     table_text(table, rows->regions->text.data + begin, region->end - begin);
     table_integer(table, words);

@@ -33,19 +33,21 @@ struct region_rows {
     struct table table; /* without a stream: regions are summed, but not shown */
     bool on;
     const struct own_columns *own;
+    bool has_file;    /* the first column is the name of the user's table, */
+    const char *file; /* which is this */
     int32_t eos;
     struct regions *regions; /* of the current text */
     size_t solid;            /* the first byte from `from` on that is not white space */
     size_t from;
 };
 
-/* `path` NULL: no table.  False with the error printed; end with table_commit or table_abandon of
- * its table. */
-bool region_rows_open(struct region_rows *rows, const char *path, const struct own_columns *own,
-                      const txl_model *model);
+/* `path` NULL: no table.  `file`: it has a column for the user's table.  False with the error
+ * printed; end with table_abandon of its table. */
+bool region_rows_open(struct region_rows *rows, const char *path, bool file,
+                      const struct own_columns *own, const txl_model *model);
 
-/* Begins a text, whose regions receive the sums. */
-void region_rows_start(struct region_rows *rows, struct regions *regions);
+/* Begins a text of the user's table `file`, whose regions receive the sums. */
+void region_rows_start(struct region_rows *rows, const char *file, struct regions *regions);
 
 /* An observer; `rows` is its context. */
 txl_status region_rows_token(void *rows, const struct scored *token, txl_error *error);

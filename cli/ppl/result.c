@@ -188,8 +188,7 @@ json_t *result_to_json(const struct setup *setup, const struct result *result) {
 
 /* ---- Text --------------------------------------------------------------------------------- */
 
-/* The name for people. */
-static const char *name_of(const struct result *result) {
+const char *result_name(const struct result *result) {
     if (!result->file)
         return "total";
     return strcmp(result->file, "-") == 0 ? "standard input" : result->file;
@@ -201,7 +200,7 @@ static const char *name_of(const struct result *result) {
 static bool print_score(const struct setup *setup, const struct result *result, const char *by,
                         const char *other, const struct score *score) {
     const struct headline headline = make_headline(setup, result, score);
-    const char *name = name_of(result);
+    const char *name = result_name(result);
     const uint64_t unknown = score->predicted - score->known.predicted;
     const bool all = unknown == 0 || score->known.predicted == 0;
     double nats = nats_per_token(score);
@@ -235,11 +234,11 @@ static bool print_difference(const struct result *result) {
     char spread[64] = "";
     if (isfinite(error))
         snprintf(spread, sizeof spread, " +/- %.6f", error);
-    return output_line("%s: difference %+.6f%s nats per token, KL divergence %.6f", name_of(result),
-                       d->difference.mean, spread, d->kl / n) &&
+    return output_line("%s: difference %+.6f%s nats per token, KL divergence %.6f",
+                       result_name(result), d->difference.mean, spread, d->kl / n) &&
            output_line(
                "%s: same likeliest token %.2f %%, largest difference %+.5f at token %" PRIu64,
-               name_of(result), 100 * (double)d->agreed / n, d->largest, d->largest_index);
+               result_name(result), 100 * (double)d->agreed / n, d->largest, d->largest_index);
 }
 
 /* The difference between the table of words and the result. */
@@ -247,7 +246,7 @@ static bool print_correction(const struct result *result) {
     return output_line(
         "%s: words sum to %.5f nats, those of the tokens %.5f; the correction's first "
         "and last term add %+.5f",
-        name_of(result), result->score.nats + result->word_correction, result->score.nats,
+        result_name(result), result->score.nats + result->word_correction, result->score.nats,
         result->word_correction);
 }
 
@@ -262,8 +261,9 @@ bool result_print_text(const struct setup *setup, const struct result *result) {
 
 void result_note_unknown(const struct setup *setup, const struct result *result) {
     if (result->unknown > 0) {
-        terminal_note("%s: %" PRIu64 " symbols that the vocabulary lacks were %s", name_of(result),
-                      result->unknown, setup->replaces_unknown ? "replaced" : "left out");
+        terminal_note("%s: %" PRIu64 " symbols that the vocabulary lacks were %s",
+                      result_name(result), result->unknown,
+                      setup->replaces_unknown ? "replaced" : "left out");
     }
 }
 

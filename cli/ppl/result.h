@@ -6,6 +6,8 @@
 #include "compare.h"
 #include "score.h"
 
+struct items_result;
+
 /* The result of one file, or of all files. */
 struct result {
     const char *file; /* NULL: the total */
@@ -15,6 +17,7 @@ struct result {
     double word_correction; /* what the terms of word_rows.h add to the sum of the table of words */
     double drift; /* --dynamic: how far the weights have moved; without meaning for a total */
     double seconds;
+    const struct items_result *items; /* NULL: it is of no table of items */
 };
 
 /* A model and the settings that its results depend on. */
@@ -47,6 +50,9 @@ bool evaluated_set(struct evaluated *evaluated, const struct model *model,
 void evaluated_free(struct evaluated *evaluated);
 
 void result_add(struct result *total, const struct result *result);
+
+/* The name for people. */
+const char *result_name(const struct result *result);
 
 double result_nats_per_token(const struct result *result);
 

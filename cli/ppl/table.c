@@ -295,9 +295,21 @@ void table_nats(struct table *table, double nats) {
     table_real(table, nats / LN_2);
 }
 
-void table_own(struct table *table, const struct own_columns *own) {
+size_t own_region(const struct own_columns *own, uint64_t offset) {
+    size_t low = 1, high = own && own->by_region ? own->n_end - 1 : 1;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (offset < own->ends[middle])
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+void table_own(struct table *table, const struct own_columns *own, size_t region) {
     for (size_t i = 0; own && i < own->n; i++) {
-        const struct own_value *value = &own->values[i];
+        const struct own_value *value = &own->values[own->by_region ? region * own->n + i : i];
         if (!value->text) {
             table_unknown(table);
         } else if (value->bare && table->form == TABLE_OBJECTS) {

@@ -16,16 +16,19 @@
 
 enum table_form { TABLE_TABS, TABLE_COMMAS, TABLE_OBJECTS };
 
-/* Columns that the user's own table has and this one passes on, with the values of its current row.
- */
+/* Columns that the user's own table has and this one passes on, with the values of the current
+ * text's row there; or, if its regions are rows, with the values of each. */
 struct own_columns {
     const char **names; /* [n]; the last two are the program's own: item, condition */
+    size_t n;           /* at least 2 */
     struct own_value {
         const char *text; /* [length]; NULL: null */
         size_t length;
         bool bare; /* it is JSON, and no string */
-    } * values;    /* [n] */
-    size_t n;      /* at least 2 */
+    } * values;    /* [n], or [n_end, n] */
+    bool by_region;
+    size_t *ends; /* [n_end]: where the text's regions end; region 0 is no part of it */
+    size_t n_end;
 };
 
 struct table {
@@ -63,7 +66,10 @@ void table_unknown(struct table *table); /* empty, or null */
 void table_text(struct table *table, const char *text, size_t length);
 
 /* The values of the own columns, which are passed on as they are: a backslash stays one. */
-void table_own(struct table *table, const struct own_columns *own);
+void table_own(struct table *table, const struct own_columns *own, size_t region);
+
+/* The region of the text's byte at `offset`. */
+size_t own_region(const struct own_columns *own, uint64_t offset);
 
 /* Where a row's text stands: the fields file, line, offset and length. */
 void table_place(struct table *table, const char *file, uint64_t line, uint64_t offset,

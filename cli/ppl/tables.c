@@ -14,7 +14,8 @@ bool tables_open(struct tables *tables, const struct ppl_options *options,
     return (!options->per_token ||
             token_rows_open(&tables->tokens, options, own, model, comparison)) &&
            (!options->per_word || word_rows_open(&tables->words, options, own, model)) &&
-           (!regions || region_rows_open(&tables->regions, options->per_region, own, model)) &&
+           (!regions || region_rows_open(&tables->regions, options->per_region,
+                                         options->items.n > 1, own, model)) &&
            (!options->per_line ||
             table_open(&tables->lines, "-", "file line tokens nats bits text unknown", NULL,
                        options->json));
@@ -73,7 +74,7 @@ void tables_start_record(struct tables *tables, const char *file, uint64_t line,
     tables->tokens.file = file;
     tables->tokens.source = &tables->source;
     word_rows_start(&tables->words, file, &tables->source, line);
-    region_rows_start(&tables->regions, text);
+    region_rows_start(&tables->regions, file, text);
 }
 
 txl_status tables_end_record(struct tables *tables, txl_error *error) {

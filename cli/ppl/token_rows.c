@@ -115,6 +115,6 @@ txl_status token_rows_token(void *context, const struct scored *token, txl_error
     }
     if (rows->n_top > 0)
         put_alternatives(rows, token);
-    table_own(table, rows->own);
+    table_own(table, rows->own, own_region(rows->own, place->offset));
     return table_end_row(table);
 }

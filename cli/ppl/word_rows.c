@@ -155,7 +155,7 @@ static txl_status write_word(struct word_rows *rows, struct word *word, const st
     if (rows->entropy)
         put_entropy(table, word, after);
     table_integer(table, word->unknown);
-    table_own(table, rows->own);
+    table_own(table, rows->own, own_region(rows->own, word->place.offset));
     *word = (struct word){0};
     return table_end_row(table);
 }

@@ -190,7 +190,9 @@ bool token_reader_open(struct token_reader *reader, const txl_model *model, stru
 
 static txl_status reader_report(const struct token_reader *reader, txl_status status,
                                 const txl_error *error) {
-    if (status && status != TXL_STOPPED)
+    if (status == TXL_TEXT && reader->problem)
+        snprintf(reader->problem, reader->n_problem, "%s", error->message);
+    else if (status && status != TXL_STOPPED)
         terminal_error("%s: %s%s", reader->input->name, reader->where ? reader->where : "",
                        error->message);
     return status;

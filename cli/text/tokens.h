@@ -60,7 +60,10 @@ struct token_reader {
     uint64_t prefix; /* bytes that the encoder got before the text's; with `before`, a byte order */
     uint64_t mark;   /* mark of so many bytes is left out */
     const char *where; /* between the input's name and a message; NULL: nothing */
-    bool ended;        /* the whole text was read */
+    char *problem; /* NULL, or receives what is wrong with a text, [n_problem], instead of standard
+                      error */
+    size_t n_problem;
+    bool ended; /* the whole text was read */
 };
 
 /* Opens a file of text or ids for the model, which may read `binary` text. */

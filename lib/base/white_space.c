@@ -16,6 +16,13 @@ size_t space_length(const char *text, size_t length) {
     return n > 0 && is_space_code(code) ? (size_t)n : 0;
 }
 
+bool is_all_space(const char *text, size_t length) {
+    size_t at = 0, n = 1;
+    for (; at < length && n > 0; at += n)
+        n = space_length(text + at, length - at);
+    return n > 0;
+}
+
 size_t space_at_end(const char *text, size_t length) {
     for (size_t n = 1; n <= 3 && n <= length; n++)
         if (space_length(text + length - n, n) == n)

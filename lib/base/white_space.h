@@ -21,6 +21,9 @@ bool is_space_code(uint32_t code);
  * none. */
 size_t space_length(const char *text, size_t length);
 
+/* Whether text[length] is nothing but white space, or nothing. */
+bool is_all_space(const char *text, size_t length);
+
 /* Bytes of the white space at the end of text[length], if its last character is white space; else
  * 0. */
 size_t space_at_end(const char *text, size_t length);
