@@ -267,7 +267,7 @@ static bool open_text(struct tokenize *t, const char *path) {
     t->spelling.length = 0;
     unknown_reset(&t->lacking);
     if (!tokens_open_input(&t->input, path, t->model.handle, options->decode,
-                           options->common.binary))
+                           &options->common.form))
         return false;
     if (options->decode &&
         txl_decoder_new(t->model.handle, t->text == TEXT_RAW, &t->decoder, &error))

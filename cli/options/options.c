@@ -81,6 +81,8 @@ static bool set_real(const struct option_row *row, const char *text, double *val
     return true;
 }
 
+const char *const options_invalid[] = {"refuse", "replace", NULL};
+
 const char *options_choice(const struct option_row *row, size_t i) {
     return row->choice ? row->choice(i) : row->choices[i];
 }

@@ -6,6 +6,7 @@
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
 
+#include "cli/system/input.h"
 #include "cli/system/named_files.h"
 #include "cli/system/status.h"
 #include "lib/base/text_of.h"
@@ -119,8 +120,11 @@ struct command {
 struct common_options {
     const char *model, *files_from;
     int64_t threads; /* 0: one for each processor */
-    bool low_memory, binary, unwrap, quiet, summary, help;
+    struct input_form form;
+    bool low_memory, unwrap, quiet, summary, help;
 };
+
+extern const char *const options_invalid[]; /* refuse, replace */
 
 #define COMMON_ROWS COMMON_ROWS_WITH('\0', 1, "use N threads", "one for each processor")
 
@@ -161,8 +165,16 @@ struct common_options {
 
 /* For commands that read texts. */
 #define BINARY_ROW                                                                                 \
-    OPTION_ROW("binary", OPTION_FLAG, offsetof(struct common_options, binary),                     \
-               "read a text that does not look like UTF-8 all the same")
+    OPTION_ROW("binary", OPTION_FLAG, offsetof(struct common_options, form.binary),                \
+               "read a text that does not look like UTF-8 all the same"),                          \
+        OPTION_ROW("encoding", OPTION_STRING, offsetof(struct common_options, form.encoding),      \
+                   "convert texts from this encoding (WINDOWS-1252, MACINTOSH ...; iconv -l "      \
+                   "lists all)",                                                                   \
+                   .argument = "NAME", .standard = "UTF-8"),                                       \
+        OPTION_ROW("invalid", OPTION_CHOICE, offsetof(struct common_options, form.invalid),        \
+                   "refuse what looks like text in another encoding, or read U+FFFD for each "     \
+                   "invalid sequence",                                                             \
+                   .choices = options_invalid, .standard = "refuse")
 
 #define UNWRAP_ROW                                                                                 \
     OPTION_ROW("unwrap", OPTION_FLAG, offsetof(struct common_options, unwrap),                     \

@@ -54,7 +54,7 @@ bool before_read(struct buffer *before, const char *path, const char *string,
                  const struct model *model, bool ids, const struct common_options *common) {
     struct input input;
     bool bytes = txl_kind_takes_bytes(txl_model_kind(model->handle));
-    if (path && !tokens_open_input(&input, path, model->handle, ids, common->binary))
+    if (path && !tokens_open_input(&input, path, model->handle, ids, &common->form))
         return false;
     if (!path)
         input_open_string(&input, "--context-text", string);

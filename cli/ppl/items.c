@@ -32,11 +32,11 @@ bool items_new(struct items *items, size_t most) {
     return (items->tables && items->results && items->paths) || terminal_error("out of memory");
 }
 
-bool items_add(struct items *items, const char *path, bool binary) {
+bool items_add(struct items *items, const char *path, const struct input_form *form) {
     struct items_table *table = &items->tables[items->n];
     items->paths[items->n] = (char *)path;
     bool good =
-        items_table_open(table, path, binary, &items->names) && prepare_preference(items, items->n);
+        items_table_open(table, path, form, &items->names) && prepare_preference(items, items->n);
     if (!good)
         items_table_close(table);
     items->n += good;

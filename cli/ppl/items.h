@@ -33,7 +33,7 @@ void items_close(struct items *items);
 
 /* Opens a table and finds its columns; with pairs, good and bad become the default of --prefer.
  * False with the error printed. */
-bool items_add(struct items *items, const char *path, bool binary);
+bool items_add(struct items *items, const char *path, const struct input_form *form);
 
 /* All tables are open: gathers the columns that are passed on.  False with the error printed. */
 bool items_ready(struct items *items);

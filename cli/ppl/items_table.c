@@ -661,10 +661,10 @@ static char first_byte(const struct input *input) {
 
 /* Opens the input, and says by the file's name, or where that does not say it by the first byte,
  * what to expect: the separators in the order in which they are tried, NULL for objects. */
-static bool open_input(struct items_table *t, const char *path, bool binary,
+static bool open_input(struct items_table *t, const char *path, const struct input_form *form,
                        const char **separators) {
     size_t length = strlen(path);
-    if (!input_open_text(&t->input, path, false, binary)) {
+    if (!input_open_text(&t->input, path, false, form)) {
         t->input.handle = -1;
         return false;
     }
@@ -701,13 +701,13 @@ static bool read_columns(struct items_table *t, const char *separators) {
 
 static bool read_long(struct items_table *t);
 
-bool items_table_open(struct items_table *t, const char *path, bool binary,
+bool items_table_open(struct items_table *t, const char *path, const struct input_form *form,
                       const struct items_names *names) {
     const char *separators = NULL;
     *t = (struct items_table){.names = names, .form = TABLE_COMMAS, .line = 1, .record = 1};
     for (size_t i = 0; i < N_ROLE; i++)
         t->role[i] = NONE;
-    if (!open_input(t, path, binary, &separators))
+    if (!open_input(t, path, form, &separators))
         return false;
     t->index = json_object();
     if (!t->index || !buffer_reserve(&t->bytes, 1) || !buffer_reserve(&t->item, 1))

@@ -100,7 +100,7 @@ struct items_table {
 
 /* Opens the table and finds its columns.  False with the error printed; end with
  * items_table_close. */
-bool items_table_open(struct items_table *table, const char *path, bool binary,
+bool items_table_open(struct items_table *table, const char *path, const struct input_form *form,
                       const struct items_names *names);
 void items_table_close(struct items_table *table);
 

@@ -320,7 +320,7 @@ static bool open_text(const struct ppl *ppl, const char *path, struct input *inp
     const struct ppl_options *options = ppl->options;
     const txl_model *model = ppl->model.handle;
     return options->per_line
-               ? tokens_open_input(input, path, model, options->ids, options->common.binary)
+               ? tokens_open_input(input, path, model, options->ids, &options->common.form)
                : tokens_open_text(input, path, model, options->ids, &options->common);
 }
 
@@ -616,7 +616,7 @@ static bool open_items(struct ppl *ppl, struct operands *files) {
     if (!items_new(items, paths->n))
         return false;
     for (size_t i = 0; i < paths->n && !signals_stopped(); i++)
-        if (!items_add(items, paths->items[i], ppl->options->common.binary)) {
+        if (!items_add(items, paths->items[i], &ppl->options->common.form)) {
             ppl->not_open++;
             show_failure(ppl, paths->items[i]);
         }

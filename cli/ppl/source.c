@@ -20,7 +20,7 @@ bool source_open(struct source *source, const struct input *input) {
     struct stat status;
     off_t base = input->base;
     *source = (struct source){.handle = input->handle, .block = malloc(BLOCK)};
-    bool again = !input->unpacker && base >= 0 && fstat(input->handle, &status) == 0 &&
+    bool again = input_is_as_stored(input) && base >= 0 && fstat(input->handle, &status) == 0 &&
                  S_ISREG(status.st_mode);
     if (again)
         source->base = (uint64_t)base;

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <iconv.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,12 +62,26 @@ static void drop_head(struct input *input) {
     input->n_head = input->at_head = 0;
 }
 
+/* What comes is read as it is from now on. */
+static void end_conversions(struct input *input) {
+    unpacker_free(input->unpacker);
+    input->unpacker = NULL;
+    if (input->iconv)
+        iconv_close(input->iconv);
+    input->iconv = NULL;
+    buffer_free(&input->raw);
+    input->check.on = false;
+}
+
+bool input_is_as_stored(const struct input *input) {
+    return !input->unpacker && !input->iconv;
+}
+
 void input_close(struct input *input) {
     if (input->handle > STDERR_FILENO)
         close(input->handle);
     input->handle = -1;
-    unpacker_free(input->unpacker);
-    input->unpacker = NULL;
+    end_conversions(input);
     drop_head(input);
 }
 
@@ -115,6 +130,95 @@ static ssize_t read_expanded(struct input *input, char *buffer, size_t size) {
     return -1;
 }
 
+static ssize_t read_unpacked(struct input *input, char *buffer, size_t size) {
+    return input->unpacker ? read_expanded(input, buffer, size) : read_file(input, buffer, size);
+}
+
+static ssize_t fail_conversion(struct input *input, const char *problem) {
+    input->failed = true;
+    terminal_error("%s: %s", input->name, problem);
+    return -1;
+}
+
+/* Converts what waits, as far as there is room. */
+static ssize_t convert_raw(struct input *input, char *buffer, size_t size) {
+    char *from = input->raw.data, *to = buffer;
+    size_t left = input->raw.length, room = size;
+    bool good = iconv(input->iconv, &from, &left, &to, &room) != (size_t)-1 || errno != EILSEQ;
+    buffer_drop(&input->raw, input->raw.length - left);
+    if (good || room < size)
+        return (ssize_t)(size - room);
+    return fail_conversion(input, "is not text in the encoding that --encoding names");
+}
+
+static ssize_t read_converted(struct input *input, char *buffer, size_t size) {
+    ssize_t n = 0, made = 0;
+    do {
+        char bytes[4096];
+        n = input->raw.length < sizeof bytes / 2 ? read_unpacked(input, bytes, sizeof bytes) : 1;
+        if (n < 0)
+            return -1;
+        if (input->raw.length < sizeof bytes / 2 && !buffer_append(&input->raw, bytes, (size_t)n))
+            return fail_conversion(input, "out of memory");
+        made = convert_raw(input, buffer, size);
+    } while (made == 0 && n > 0);
+    if (made == 0 && input->raw.length > 0 && !signals_stopped())
+        return fail_conversion(input,
+                               "ends within a character of the encoding that --encoding names");
+    return made;
+}
+
+/* Bytes that stand for letters in one of the encodings, and for little in the other. */
+static const char *guess_encoding(const char *text, size_t n) {
+    size_t windows = 0, macintosh = 0;
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)text[i];
+        windows += c >= 0xe0 || c == 0x85 || (c >= 0x91 && c <= 0x97);
+        macintosh += (c >= 0x80 && c <= 0x9f && c != 0x85 && !(c >= 0x91 && c <= 0x97)) ||
+                     (c >= 0xd0 && c <= 0xd5);
+    }
+    return macintosh > windows ? "MACINTOSH" : "WINDOWS-1252";
+}
+
+/* Refuses a text in an encoding of one byte a character. */
+static bool refuse_single_bytes(struct input *input, const char *at, size_t left) {
+    const char *encoding = guess_encoding(at, left < 1 << 14 ? left : 1 << 14);
+    input->failed = true;
+    return terminal_error("%s: line %llu: the byte 0x%02x is not UTF-8; if this is text in %s, "
+                          "--encoding %s reads it (iconv -f %s -t UTF-8 converts it), and "
+                          "--invalid replace reads U+FFFD",
+                          input->name, (unsigned long long)input->check.line + 1,
+                          (unsigned)(unsigned char)*at, encoding, encoding, encoding);
+}
+
+/* Looks at the next bytes of the text.  Where a character of several bytes came before, an invalid
+ * byte is damage, which the encoder replaces and counts. */
+static bool check_bytes(struct input *input, const char *text, size_t n) {
+    for (size_t i = 0; input->check.on && i < n;) {
+        const bool has_cut = input->check.n > 0;
+        if (!has_cut && (unsigned char)text[i] < 0x80) {
+            input->check.line += text[i++] == '\n';
+            continue;
+        }
+        char *cut = input->check.cut;
+        if (has_cut)
+            cut[input->check.n++] = text[i++];
+        enum utf8_what what;
+        size_t length =
+            has_cut ? utf8_first(cut, input->check.n, &what) : utf8_first(text + i, n - i, &what);
+        if (what == UTF8_CUT && !has_cut) {
+            memcpy(cut, text + i, n - i);
+            input->check.n = n - i;
+            return true;
+        }
+        if (what == UTF8_INVALID)
+            return refuse_single_bytes(input, has_cut ? cut : text + i, has_cut ? 1 : n - i);
+        i += has_cut ? 0 : length;
+        input->check.on = what == UTF8_CUT;
+    }
+    return true;
+}
+
 ssize_t input_read(struct input *input, char *buffer, size_t size) {
     ssize_t n = (ssize_t)take_head(input, buffer, size);
     if (input->handle < 0) {
@@ -123,7 +227,9 @@ ssize_t input_read(struct input *input, char *buffer, size_t size) {
         input->string += n;
         input->left -= (size_t)n;
     } else if (n == 0) {
-        n = input->unpacker ? read_expanded(input, buffer, size) : read_file(input, buffer, size);
+        n = input->iconv ? read_converted(input, buffer, size) : read_unpacked(input, buffer, size);
+        if (n > 0 && !check_bytes(input, buffer, (size_t)n))
+            return -1;
     }
     input->read += n > 0 ? (uint64_t)n : 0;
     return n;
@@ -164,8 +270,7 @@ static bool copy_rest(struct input *input, int copy) {
     }
     if (n < 0 || lseek(copy, 0, SEEK_SET) < 0 || dup2(copy, input->handle) < 0)
         return n == 0 && fail_input("temporary file");
-    unpacker_free(input->unpacker);
-    input->unpacker = NULL;
+    end_conversions(input);
     drop_head(input);
     measure(input);
     input->read = input->taken = 0;
@@ -201,6 +306,10 @@ bool input_rewind(struct input *input) {
     }
     input->read = input->taken = 0;
     drop_head(input);
+    if (input->iconv)
+        iconv(input->iconv, NULL, NULL, NULL, NULL);
+    input->raw.length = input->check.n = 0;
+    input->check.line = 0;
     return !input->unpacker || expand_from_start(input, NULL, 0);
 }
 
@@ -216,7 +325,7 @@ static bool read_head(struct input *input, bool once) {
     while (n > 0 && input->n_head < UNPACK_FIRST) {
         char *end = input->head + input->n_head;
         size_t left = UNPACK_FIRST - input->n_head;
-        n = input->unpacker ? read_expanded(input, end, left) : read_file(input, end, left);
+        n = input->iconv ? read_converted(input, end, left) : read_unpacked(input, end, left);
         input->n_head += n > 0 ? (size_t)n : 0;
         if (once && n > 0)
             break;
@@ -272,7 +381,7 @@ static bool check_characters(const struct input *input) {
                        (size_t)(nul - text) + 1);
     else if (invalid > n / FEW)
         terminal_error("%s: is not text in UTF-8: of its first %zu characters %zu are invalid; "
-                       "--binary reads it anyway",
+                       "--encoding NAME converts other text, --binary reads it anyway",
                        input->name, n, invalid);
     return !nul && invalid <= n / FEW;
 }
@@ -286,11 +395,29 @@ static bool find_head(struct input *input, bool once) {
     return good;
 }
 
-bool input_open_text(struct input *input, const char *path, bool bytes, bool binary) {
+/* Converts the head and what comes after it from the encoding. */
+static bool start_conversion(struct input *input, const char *encoding) {
+    iconv_t descriptor = iconv_open("UTF-8", encoding);
+    if (descriptor == (iconv_t)-1)
+        return terminal_error("--encoding %s: not known; iconv -l lists encodings", encoding);
+    input->iconv = descriptor;
+    if (!buffer_append(&input->raw, input->head, input->n_head))
+        return terminal_error("out of memory");
+    return read_head(input, false);
+}
+
+bool input_open_text(struct input *input, const char *path, bool bytes,
+                     const struct input_form *form) {
     if (!input_open(input, path))
         return false;
-    bool good = bytes || find_head(input, false);
-    good = good && (bytes || binary || (check_kind(input) && check_characters(input)));
+    bool good = (bytes && form->binary) || find_head(input, false);
+    if (good && !bytes && form->encoding)
+        good = start_conversion(input, form->encoding);
+    if (good && !bytes && !form->binary) {
+        input->check.on = form->invalid != INVALID_REPLACE;
+        good = check_kind(input) && check_characters(input) &&
+               check_bytes(input, input->head, input->n_head);
+    }
     if (!good)
         input_close(input);
     return good;

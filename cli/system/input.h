@@ -11,6 +11,15 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+enum { INVALID_REFUSE, INVALID_REPLACE };
+
+/* How the bytes of texts are read. */
+struct input_form {
+    bool binary;          /* what does not look like text is read all the same */
+    int invalid;          /* INVALID_REPLACE: invalid UTF-8 is read as U+FFFD, whatever it is */
+    const char *encoding; /* to convert from, by a name of iconv(1); NULL: UTF-8 */
+};
+
 struct input {
     const char *name;   /* for messages */
     int handle;         /* -1: a string */
@@ -27,6 +36,14 @@ struct input {
         wrap; /* the width at which its lines were wrapped that are to be joined; 0: none are */
     enum packing packing;
     struct unpacker *unpacker; /* NULL: the file is read as it is */
+    void *iconv;               /* NULL: the text is UTF-8, or bytes */
+    struct buffer raw;         /* what was read and waits to be converted */
+    struct {
+        bool on;       /* no character of several bytes came yet */
+        uint64_t line; /* lines that ended before */
+        size_t n;
+        char cut[4];        /* [n]: the start of a character */
+    } check;                /* of text in UTF-8 */
     char *head;             /* [n_head], the text's begin, read before; input_read gives it from */
     size_t n_head, at_head; /* at_head on */
 };
@@ -35,9 +52,12 @@ struct input {
  * the waiting for a pipe's writer. */
 bool input_open(struct input *input, const char *path);
 /* The same for a text.  Data of gzip and zstd are expanded; what is no text in UTF-8 by its first
- * 64 KiB is refused, but not if it may be `binary`.  For models of bytes everything is read as it
- * is. */
-bool input_open_text(struct input *input, const char *path, bool bytes, bool binary);
+ * 64 KiB is refused, but not if it may be binary.  So is text in an encoding of one byte a
+ * character, here or by input_read: its first invalid byte comes before any character of several
+ * bytes.  For models of bytes everything else is read as it is, and with `binary` packed data too.
+ */
+bool input_open_text(struct input *input, const char *path, bool bytes,
+                     const struct input_form *form);
 /* The same for lines that a program may send one by one: what it is, is decided on what comes at
  * once. */
 bool input_open_lines(struct input *input, const char *path);
@@ -61,6 +81,9 @@ bool input_is_ready(const struct input *input);
 /* The part of the input that was read when `used` bytes of the text were used; negative: unknown.
  */
 double input_fraction(const struct input *input, uint64_t used);
+
+/* Whether reading gives the file's own bytes. */
+bool input_is_as_stored(const struct input *input);
 
 /* Makes an input that has not been read one that can be read again: copies it to an
  * unnamed temporary file if it cannot seek.  False with the error printed. */

@@ -118,9 +118,9 @@ static txl_status finish_ids(struct token_reader *reader, txl_error *error) {
 /* ---- Either ------------------------------------------------------------------------------- */
 
 bool tokens_open_input(struct input *input, const char *path, const txl_model *model, bool ids,
-                       bool binary) {
+                       const struct input_form *form) {
     bool bytes = txl_kind_takes_bytes(txl_model_kind(model)) && !ids;
-    return input_open_text(input, path, bytes, binary);
+    return input_open_text(input, path, bytes, form);
 }
 
 bool tokens_allow_unwrap(txl_kind kind, const struct common_options *common) {
@@ -152,7 +152,7 @@ void tokens_unwrap(struct input *input, txl_kind kind, bool unwrap) {
 
 bool tokens_open_text(struct input *input, const char *path, const txl_model *model, bool ids,
                       const struct common_options *common) {
-    if (!tokens_open_input(input, path, model, ids, common->binary))
+    if (!tokens_open_input(input, path, model, ids, &common->form))
         return false;
     if (!ids)
         tokens_unwrap(input, txl_model_kind(model), common->unwrap);

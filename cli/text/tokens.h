@@ -66,9 +66,9 @@ struct token_reader {
     bool ended; /* the whole text was read */
 };
 
-/* Opens a file of text or ids for the model, which may read `binary` text. */
+/* Opens a file of text or ids for the model. */
 bool tokens_open_input(struct input *input, const char *path, const txl_model *model, bool ids,
-                       bool binary);
+                       const struct input_form *form);
 
 /* With --unwrap, has the wrapped lines of the opened text joined; else hints at that option if the
  * text looks wrapped.  Bytes have no lines. */

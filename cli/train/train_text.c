@@ -25,7 +25,7 @@ bool train_text_open(struct train_text *text, char **paths, int n) {
         text->input[i].handle = -1;
         text->n = i + 1;
         struct input *input = &text->input[i];
-        if (!input_open_text(input, paths[i], bytes, text->common.binary))
+        if (!input_open_text(input, paths[i], bytes, &text->common.form))
             return false;
         if (!text->ids)
             tokens_unwrap(input, text->kind, text->common.unwrap);
