@@ -312,6 +312,12 @@ TXL_API void txl_session_free(txl_session *session);
 /* The settings of the session; threads is the actual number, never 0. */
 TXL_API void txl_session_settings(const txl_session *session, txl_settings *settings);
 
+/* How many tokens before the start of a segment can reach its distributions, through all layers'
+ * memories: a session that was fed from there on, from the start of a segment, has the same
+ * distributions.  UINT64_MAX for XLNets and attention types 2 and 3, whose segments begin
+ * otherwise. */
+TXL_API uint64_t txl_session_reach(const txl_session *session);
+
 /* Bytes that txl_session_new allocates with these settings.  They become resident as they are used;
  * fewer do in a copy, which shares rows with its original (txl_session_copy). */
 TXL_API uint64_t txl_session_bytes(const txl_model *model, const txl_settings *settings);

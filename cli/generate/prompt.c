@@ -4,8 +4,10 @@
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
+#include "lib/base/error.h"
 #include "recent.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,12 +81,59 @@ static txl_status end_learning(struct prompt *prompt, txl_error *error) {
     return TXL_OK;
 }
 
+static uint64_t common_multiple(uint64_t a, uint64_t b) {
+    uint64_t x = a, y = b;
+    while (y > 0) {
+        uint64_t rest = x % y;
+        x = y;
+        y = rest;
+    }
+    return a / x * b;
+}
+
+/* Keeps a full chunk, and drops the oldest ones that no longer reach the last segment.  What is
+ * left starts a segment and a chunk, as it would if all were fed, so that every bit is the same. */
+static txl_status hold_chunk(struct prompt *prompt, txl_error *error) {
+    const uint64_t tgt_len = prompt->reading->tgt_len;
+    const uint64_t step = common_multiple(tgt_len, prompt->chunk_size);
+    if (!buffer_append(&prompt->held, prompt->chunk, prompt->n_chunk * sizeof *prompt->chunk))
+        return txl_fail_memory(error, "the prompt", prompt->held.length);
+    prompt->n_chunk = 0;
+    while (prompt->held.length / sizeof(int32_t) >= prompt->reach + tgt_len + 4 * step) {
+        buffer_drop(&prompt->held, 4 * step * sizeof(int32_t));
+        prompt->left_out += 4 * step;
+    }
+    return TXL_OK;
+}
+
 static txl_status add_id(struct prompt *prompt, int32_t id, txl_error *error) {
     txl_history_push(prompt->history, &id, 1);
     prompt->chunk[prompt->n_chunk++] = id;
     if (prompt->n_chunk < prompt->chunk_size)
         return TXL_OK;
-    return prompt->learner ? learn_segment(prompt, error) : feed_chunk(prompt, error);
+    return prompt->learner               ? learn_segment(prompt, error)
+           : prompt->reach == UINT64_MAX ? feed_chunk(prompt, error)
+                                         : hold_chunk(prompt, error);
+}
+
+/* Feeds the chunks that were held. */
+static txl_status feed_held(struct prompt *prompt, struct progress *progress, txl_error *error) {
+    const int32_t *ids = (const int32_t *)(const void *)prompt->held.data;
+    size_t n = prompt->held.length / sizeof *ids, part;
+    txl_status status = TXL_OK;
+    for (size_t done = 0; done < n && !status; done += part) {
+        part = n - done < prompt->chunk_size ? n - done : prompt->chunk_size;
+        status = reading_feed(prompt->reading, *prompt->session, ids + done, part, error);
+        if (!status && signals_stopped())
+            status = TXL_STOPPED;
+        progress_update(progress, (double)(done + part) / (double)n, prompt->tokens);
+    }
+    if (prompt->left_out > 0 && !status)
+        terminal_note("%s: the first %" PRIu64
+                      " tokens cannot reach what follows the prompt, and were "
+                      "left out",
+                      prompt->input.name, prompt->left_out);
+    return status;
 }
 
 /* Receives a token of the context or the prompt. */
@@ -111,7 +160,8 @@ static txl_status read_all(struct prompt *prompt, struct token_reader *reader,
         if (!echo_text(prompt, slice, (size_t)n))
             return TXL_STOPPED;
         const struct input *input = &prompt->input;
-        progress_update(progress, input_fraction(input, input->read), prompt->tokens);
+        if (prompt->reach == UINT64_MAX)
+            progress_update(progress, input_fraction(input, input->read), prompt->tokens);
     }
     if (n < 0)
         return TXL_IO;
@@ -141,8 +191,9 @@ static void begin_with_blank(struct prompt *prompt) {
 }
 
 /* Feeds what is left in the chunk, or the context of an empty prompt. */
-static txl_status feed_rest(struct prompt *prompt) {
+static txl_status feed_rest(struct prompt *prompt, struct progress *progress) {
     txl_error error;
+    txl_status status = feed_held(prompt, progress, &error);
     if (prompt->tokens + prompt->before == 0 && !prompt->memory) {
         int32_t first = txl_model_first_context(prompt->model->handle);
         prompt->chunk[prompt->n_chunk++] = first;
@@ -153,7 +204,8 @@ static txl_status feed_rest(struct prompt *prompt) {
         end_line(prompt);
         prompt->tail = '\n';
     }
-    txl_status status = prompt->learner ? end_learning(prompt, &error) : TXL_OK;
+    if (!status && prompt->learner)
+        status = end_learning(prompt, &error);
     if (!status)
         status = feed_chunk(prompt, &error);
     bool goes_on = prompt->memory && prompt->tokens == 0 && !prompt->turns;
@@ -197,12 +249,16 @@ static bool start_prompt(struct prompt *prompt) {
         prompt->learner ? prompt->reading->tgt_len + 1 : reading_chunk(prompt->reading);
     prompt->chunk = calloc(prompt->chunk_size + 2, sizeof *prompt->chunk);
     prompt->n_chunk = prompt->n_line_end = 0;
-    prompt->tokens = prompt->before = prompt->round = 0;
+    prompt->tokens = prompt->before = prompt->round = prompt->left_out = 0;
+    prompt->held.length = 0;
+    prompt->reach = UINT64_MAX;
     if (!prompt->chunk)
         return terminal_error("out of memory");
     if (prompt->memory)
         return start_from_memory(prompt);
     start_afresh(prompt);
+    if (!prompt->learner)
+        prompt->reach = txl_session_reach(*prompt->session);
     return true;
 }
 
@@ -261,11 +317,12 @@ txl_status prompt_feed(struct prompt *prompt) {
             status = read_all(prompt, &reader, &progress);
         }
         if (!status)
-            status = feed_rest(prompt);
+            status = feed_rest(prompt, &progress);
         progress_end(&progress);
         token_reader_close(&reader);
     }
     free(prompt->chunk);
+    buffer_free(&prompt->held);
     prompt->chunk = NULL;
     return status;
 }

@@ -169,6 +169,17 @@ void txl_session_free(txl_session *s) {
     arena_close(&arena);
 }
 
+uint64_t txl_session_reach(const txl_session *s) {
+    const struct network *network = s->timeline->network;
+    const txl_settings *settings = &s->timeline->settings;
+    if (s->model->family->both_sides || !network->has_memory)
+        return UINT64_MAX;
+    /* Each layer sees mem_len inputs before the segment's start; the first of these lies in a
+     * segment whose own start counts for the layer below. */
+    uint64_t tgt_len = (uint64_t)settings->tgt_len, mem_len = (uint64_t)settings->mem_len;
+    return (uint64_t)network->n_layer * ((mem_len + tgt_len - 1) / tgt_len * tgt_len);
+}
+
 void txl_session_settings(const txl_session *s, txl_settings *settings) {
     *settings = s->timeline->settings;
 }
