@@ -4,6 +4,7 @@
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
+#include "cli/system/utf8.h"
 #include "continue.h"
 #include "interactive.h"
 #include "prompts.h"
@@ -42,6 +43,9 @@ static bool open_prompt(struct generate *g) {
             return false;
         }
     } else if (options->prompt_text) {
+        if (!options->interactive && input_has_text())
+            return terminal_error("--prompt-text is the prompt, but standard input has text too: "
+                                  "leave out one of them (</dev/null reads nothing)");
         input_open_string(&prompt->input, "--prompt-text", options->prompt_text);
         if (options->common.unwrap)
             tokens_unwrap(&prompt->input, txl_model_kind(g->model.handle), true);
@@ -275,14 +279,28 @@ static int generate_by_turns(struct generate *g, struct generate_options *option
 }
 
 /* Hints that '\n' is a backslash and an n: neither the shell nor txl makes it a line feed. */
-static void note_literal_stops(const struct generate_options *options) {
-    for (size_t i = 0; i < options->stop.n; i++) {
-        const char *backslash = strchr(options->stop.items[i], '\\');
-        if (backslash && backslash[1] != '\0' && strchr("ntr", backslash[1]))
-            terminal_note("--stop '%s' is taken literally, with its backslash; for the character "
-                          "that it may stand for write $'%s' in a shell such as bash",
-                          options->stop.items[i], options->stop.items[i]);
-    }
+static void note_backslash(const char *option, const char *text) {
+    const char *backslash = text ? strchr(text, '\\') : NULL;
+    if (backslash && backslash[1] != '\0' && strchr("ntr", backslash[1]))
+        terminal_note(
+            "%s '%s' is taken literally, with its backslash; --escapes takes \\%c for the "
+            "character that it stands for",
+            option, text, backslash[1]);
+}
+
+/* Replaces the escapes of a text in its own memory, which is an argument of the program. */
+static void take_escapes(const char *option, const char *text, bool escapes) {
+    if (escapes && text)
+        unescape((char *)(uintptr_t)text);
+    else
+        note_backslash(option, text);
+}
+
+static void take_all_escapes(const struct generate_options *options) {
+    for (size_t i = 0; i < options->stop.n; i++)
+        take_escapes("--stop", options->stop.items[i], options->escapes);
+    take_escapes("--prompt-text", options->prompt_text, options->escapes);
+    take_escapes("--context-text", options->context_text, options->escapes);
 }
 
 static int check_learning(const struct command *command, const struct generate_options *o) {
@@ -355,7 +373,7 @@ static int check_options(const struct command *command, const struct generate_op
     const char *wrong = generation_wrong(options);
     if (wrong)
         return options_wrong(command, "%s", wrong);
-    note_literal_stops(options);
+    take_all_escapes(options);
     return OPTIONS_RUN;
 }
 
@@ -400,6 +418,10 @@ static const struct option_row options[] = {
      .section = "Prompt", .letter = 'p', .standard = "standard input, unless it is a terminal",
      .file = FILE_READ},
     {"prompt-text", OPTION_STRING, PLACE(prompt_text), "continue STRING", .argument = "STRING"},
+    {"escapes", OPTION_FLAG, PLACE(escapes),
+     "take \\n, \\t, \\\\, \\xHH and the like in --prompt-text, --context-text and --stop for the "
+     "characters that they stand for",
+     .letter = 'e'},
     {"prompts", OPTION_STRING, PLACE(prompts),
      "continue many prompts: a line of FILE is an object {\"prompt\": STRING}, perhaps with "
      "options of that prompt; print an object for each; -: standard input",

@@ -35,7 +35,7 @@ struct generate_options {
     int text, eos, order, end;
     int64_t refresh, n, seed, samples, logprobs;
     struct sampling_options sampling;
-    bool allow_unk, skip_unknown, no_echo, ids, json, interactive, raw_output;
+    bool allow_unk, skip_unknown, no_echo, escapes, ids, json, interactive, raw_output;
     struct string_list stop;
     struct dynamic_options dynamic;
 };

@@ -28,11 +28,11 @@ struct prompt {
                            * made anew behind these */
     int32_t *chunk;       /* [chunk_size]: ids that are read and not yet fed */
     size_t chunk_size, n_chunk;
-    struct buffer held; /* full chunks that wait, for the prompt may be so long that they do not
-                           matter */
-    uint64_t reach;     /* of the session; UINT64_MAX: everything is fed as it comes */
-    uint64_t left_out;  /* tokens that were never fed, the first ones */
-    txl_history *history;     /* of the text so far */
+    struct buffer held;   /* full chunks that wait, for the prompt may be so long that they do not
+                             matter */
+    uint64_t reach;       /* of the session; UINT64_MAX: everything is fed as it comes */
+    uint64_t left_out;    /* tokens that were never fed, the first ones */
+    txl_history *history; /* of the text so far */
     const txl_memory *memory; /* of the text that the prompt continues; NULL: of none */
     uint64_t tokens;          /* of the prompt alone */
     uint64_t before;          /* of the context */

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -436,6 +437,16 @@ struct wrap input_wrap(const struct input *input) {
     size_t left = input->left < UNPACK_FIRST ? input->left : UNPACK_FIRST;
     return input->handle < 0 ? wrap_measure(input->string, left)
                              : wrap_measure(input->head, input->n_head);
+}
+
+bool input_has_text(void) {
+    struct stat about;
+    int n = 0;
+    if (fstat(STDIN_FILENO, &about) != 0)
+        return false;
+    if (S_ISREG(about.st_mode))
+        return lseek(STDIN_FILENO, 0, SEEK_CUR) < about.st_size;
+    return S_ISFIFO(about.st_mode) && ioctl(STDIN_FILENO, FIONREAD, &n) == 0 && n > 0;
 }
 
 bool input_is_piped(void) {

@@ -92,5 +92,7 @@ bool input_rewind(struct input *input);
 
 /* True if standard input is not a terminal, so that reading it waits for nobody. */
 bool input_is_piped(void);
+/* Whether standard input is a pipe or a file with bytes that can be read at once. */
+bool input_has_text(void);
 
 #endif

@@ -11,4 +11,8 @@ enum utf8_what { UTF8_CHARACTER, UTF8_INVALID, UTF8_CUT };
  * whether it is one, or more bytes could make it one. */
 size_t utf8_first(const char *text, size_t length, enum utf8_what *what);
 
+/* Replaces in place the escapes of C (\\n, \\\\, \\x41, \\101 ...); others, and those of a NUL,
+ * stay as they are. */
+void unescape(char *text);
+
 #endif
