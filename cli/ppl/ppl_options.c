@@ -419,8 +419,12 @@ const struct note ppl_notes[] = {
      "those of --json, of the whole text. If the vocabulary has only <unk> for it, the "
      "page shows the source. It shows invisible characters, such as control characters, "
      "by their numbers."},
+    {"Outputs",
+     "Tables, the report and --dynamic-output are put in place together at the end. If one of "
+     "them or the result cannot be written, older files of their names stay as they are."},
     {"Interruption",
-     "After Ctrl-C the result of what has been scored is printed; the exit status is 130."},
+     "After Ctrl-C the result of what has been scored is printed, and tables have it too; the exit "
+     "status is 130."},
     {0}};
 
 const struct example ppl_examples[] = {
