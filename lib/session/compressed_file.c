@@ -75,8 +75,7 @@ static txl_status bad_header(const char *what, txl_error *error) {
 /* A header without its checksum. */
 static txl_status check_frame(const struct frame *frame, txl_error *error) {
     const txl_settings *s = &frame->settings;
-    if (frame->size < 1 || frame->size > MAX_FRAME || frame->size < frame->n ||
-        frame->size > (uint64_t)frame->n * MAX_STREAM)
+    if (frame->size < 1 || frame->size > MAX_FRAME || frame->size > (uint64_t)frame->n * MAX_STREAM)
         return bad_header("a frame's size is out of range", error);
     if (frame->offset > UINT64_MAX - MAX_FRAME)
         return bad_header("a frame's offset is out of range", error);

@@ -31,6 +31,7 @@ struct exchange {
     size_t n_lost;
     char why[80];      /* of the last loss */
     size_t stop_after; /* calls of progress; 0: never */
+    size_t n_call;     /* of progress */
     size_t n_early;    /* calls that told a size before anything was written */
 };
 
@@ -45,6 +46,7 @@ static bool see_progress(void *context, uint64_t text, uint64_t stored) {
     assert_true(text >= x->text && stored >= x->stored);
     x->text = text;
     x->stored = stored;
+    x->n_call++;
     x->n_early += stored > 0 && x->out.length == 0;
     return x->stop_after == 0 || --x->stop_after > 0;
 }
@@ -610,6 +612,35 @@ TEST(what_no_model_expects_becomes_small_at_once) {
     free(text);
 }
 
+/* What looks random is stored as it is, without a try; what is short cannot look so, and six bits
+ * of eight do not. */
+TEST(random_bytes_are_not_tried) {
+    enum { N = 60000 };
+    static const struct {
+        size_t n;
+        uint32_t symbols; /* random ones of so many; 0: one after the other */
+        size_t least, most;
+    } texts[] = {
+        {N, 256, N, N + 200},
+        {N, 160, N, N + 200},
+        {N, 64, N * 3 / 4, N * 5 / 6},
+        {600, 0, 400, 600},
+    };
+    unsigned char *text = malloc(N);
+    uint64_t random = 9;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct exchange to = {.model = models[CHARACTERS]};
+        for (size_t j = 0; j < texts[i].n; j++)
+            text[j] = (unsigned char)(texts[i].symbols > 0 ? next_number(&random) % texts[i].symbols
+                                                           : j % 256);
+        compress(&to, (char *)text, texts[i].n, 1, texts[i].n);
+        assert_in_range(to.out.length, texts[i].least, texts[i].most);
+        assert_int_equal(to.n_call<5, texts[i].symbols> 64); /* a step of the model is one */
+        buffer_free(&to.out);
+    }
+    free(text);
+}
+
 TEST(callbacks_stop_the_work) {
     size_t n;
     char *text = own_text(CHARACTERS, &n);
@@ -863,14 +894,67 @@ TEST(frames_beside_damage_are_salvaged) {
 /* Of a frame's header (weights-format.md). */
 enum { HEADER_STREAMS = 6, HEADER_LENGTHS = 12, HEADER_NAME = 40, HEADER_END = 44 };
 
-/* Writes tgt_len and mem_len into the first frame's header, and its checksum. */
-static void set_lengths(char *file, int tgt_len, int mem_len) {
-    const int32_t lengths[] = {tgt_len, mem_len};
-    const size_t end =
-        HEADER_END + (size_t)file[HEADER_NAME] + 6 * (size_t)(unsigned char)file[HEADER_STREAMS];
-    memcpy(file + HEADER_LENGTHS, lengths, sizeof lengths);
+/* Writes bytes into the first frame's header, and its checksum. */
+static void set_header(char *file, size_t at, const void *bytes, size_t n) {
+    memcpy(file + at, bytes, n);
+    const size_t end = HEADER_END + (size_t)(unsigned char)file[HEADER_NAME] +
+                       6 * (size_t)(unsigned char)file[HEADER_STREAMS];
     const uint64_t sum = XXH3_64bits(file, end);
     memcpy(file + end, &sum, sizeof sum);
+}
+
+/* What no writer states is refused though its checksum is right, before a model is asked for. */
+TEST(headers_out_of_range_are_refused) {
+    enum { ROOM = 1000, TEXT = 7 };
+    static const struct {
+        size_t at, n;
+        uint64_t value;
+        const char *why;
+    } changes[] = {
+        {4, 1, 2, "version 2 of the compressed format; this txl reads version 1"},
+        {6, 1, 0, "damaged: the header of a frame is out of range"},
+        {6, 1, 33, "damaged: the header of a frame is out of range"},
+        {7, 1, 4, "damaged: the header of a frame is out of range"},
+        {8, 4, 0, "damaged: a frame's size is out of range"},
+        {8, 4, 65537, "damaged: a frame's size is out of range"},
+        {8, 4, UINT32_MAX, "damaged: a frame's size is out of range"},
+        {12, 4, 0, "damaged: a frame's lengths of segment and memory are out of range"},
+        {12, 4, (1 << 20) + 1, "damaged: a frame's lengths of segment and memory are out of range"},
+        {16, 4, UINT32_MAX, "damaged: a frame's lengths of segment and memory are out of range"},
+        {16, 4, (1 << 20) + 1, "damaged: a frame's lengths of segment and memory are out of range"},
+        {24, 8, UINT64_MAX - (1 << 21) + 1, "damaged: a frame's offset is out of range"},
+        {40, 1, 64, "damaged: the header of a frame is out of range"},
+        {41, 1, 1, "damaged: the header of a frame is out of range"},
+        {43, 1, 1, "damaged: the header of a frame is out of range"},
+        {44, 2, TEXT, "damaged: a stream is longer than its text"}, /* less 1 */
+    };
+    struct exchange to = {.model = models[CHARACTERS]};
+    txl_error error;
+    compress(&to, "the dog", TEXT, 1, TEXT);
+    assert_int_equal(to.out.data[HEADER_NAME], 0);
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        struct exchange back = {.model = models[CHARACTERS]};
+        char file[ROOM] = {0};
+        assert_true(to.out.length < sizeof file);
+        memcpy(file, to.out.data, to.out.length);
+        set_header(file, changes[i].at, &changes[i].value, changes[i].n);
+        txl_decompression how = decompression(&back);
+        how.list = true;
+        const txl_status status = decompress(&back, &how, file, sizeof file, sizeof file, &error);
+        assert_int_equal(status, changes[i].at == 4 ? TXL_UNSUPPORTED : TXL_FORMAT);
+        assert_string_equal(error.message, changes[i].why);
+        assert_int_equal(back.n_frame, 0);
+    }
+    /* The highest offset is one that another frame was expected before. */
+    const uint64_t highest = UINT64_MAX - (1 << 21);
+    struct exchange back = {.model = models[CHARACTERS]};
+    txl_decompression how = decompression(&back);
+    set_header(to.out.data, 24, &highest, sizeof highest);
+    assert_int_equal(decompress(&back, &how, to.out.data, to.out.length, to.out.length, &error),
+                     TXL_FORMAT);
+    assert_string_equal(error.message, "damaged: a frame of the text at byte 18446744073707454463 "
+                                       "follows where byte 0 was expected");
+    buffer_free(&to.out);
 }
 
 /* A text that is shorter than a segment is read the same with any lengths, up to four times the
@@ -900,7 +984,8 @@ TEST(lengths_are_bounded_by_the_models_own) {
         struct exchange back = {.model = models[CHARACTERS]};
         txl_decompression how = decompression(&back);
         how.salvage = i % 2;
-        set_lengths(to.out.data, tgt_len, mem_len);
+        const int32_t lengths[] = {tgt_len, mem_len};
+        set_header(to.out.data, HEADER_LENGTHS, lengths, sizeof lengths);
         txl_status status = decompress(&back, &how, to.out.data, to.out.length, 1 << 20, &error);
         assert_int_equal(status, refused ? TXL_UNSUPPORTED : TXL_OK);
         if (refused) {
