@@ -5,6 +5,7 @@
 #include "lib/kernels/kernels.h"
 #include "tests/unit.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -263,6 +264,19 @@ TEST(functions) {
     const uint64_t found = XXH3_64bits(y, sizeof y);
     if (found != 0xe2b7493621939f82)
         fail_msg("0x%016llx", (unsigned long long)found);
+}
+
+TEST(ends_of_functions) {
+    assert_true(fabs(exact_exp(-708) / exp(-708) - 1) < 1e-15);
+    assert_true(exact_exp(nextafter(-708, -INFINITY)) == 0 && exact_exp(-INFINITY) == 0);
+    assert_true(fabs(exact_exp(709) / exp(709) - 1) < 1e-15);
+    assert_true(exact_exp(nextafter(709, INFINITY)) == INFINITY && exact_exp(INFINITY) == INFINITY);
+    assert_true(isnan(exact_exp(NAN)) && isnan(exact_log(NAN)));
+    assert_true(fabs(exact_log(DBL_MIN) / log(DBL_MIN) - 1) < 1e-15);
+    assert_true(exact_log(nextafter(DBL_MIN, 0)) == -INFINITY);
+    assert_true(exact_log(0) == -INFINITY && exact_log(-1) == -INFINITY);
+    assert_true(exact_log(INFINITY) == INFINITY && exact_log(1) == 0);
+    assert_true(fabs(exact_log(DBL_MAX) / log(DBL_MAX) - 1) < 1e-15);
 }
 
 int main(void) {

@@ -957,6 +957,60 @@ TEST(headers_out_of_range_are_refused) {
     buffer_free(&to.out);
 }
 
+/* Each setting of a frame counts, also where the one before had another: what was compressed with
+ * the model's own cannot be read with it. */
+TEST(each_frame_has_its_settings) {
+    static const struct {
+        size_t at, n;
+        int32_t value;
+    } changes[] = {{12, 4, 2}, {16, 4, 1}, {20, 4, 1}, {7, 1, 1}, {7, 1, 2}};
+    size_t n;
+    char *text = own_text(CHARACTERS, &n);
+    struct exchange to = {.model = models[CHARACTERS]};
+    txl_error error;
+    compress(&to, text, n, 1, n);
+    const size_t one = to.out.length;
+    compress(&to, text, n, 1, n);
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        struct exchange back = {.model = models[CHARACTERS]};
+        struct buffer bad = {0};
+        const txl_decompression how = decompression(&back);
+        assert_true(buffer_append(&bad, to.out.data, to.out.length));
+        set_header(bad.data + one, changes[i].at, &changes[i].value, changes[i].n);
+        assert_int_equal(decompress(&back, &how, bad.data, bad.length, bad.length, &error),
+                         TXL_FORMAT);
+        assert_int_equal(back.out.length, n);
+        buffer_free(&back.out);
+        buffer_free(&bad);
+    }
+    buffer_free(&to.out);
+    free(text);
+}
+
+/* Each number of a trailer counts. */
+TEST(trailers_that_lie_are_told) {
+    enum { TRAILER = 48 };
+    static const char lies[] = "damaged: the text is not what its trailer says",
+                      unknown[] = "damaged: the checksum of the trailer differs";
+    struct exchange to = {.model = models[CHARACTERS]};
+    txl_error error;
+    compress(&to, "the dog", 7, 1, 7);
+    char *trailer = to.out.data + to.out.length - TRAILER;
+    for (size_t at = 4; at < TRAILER - 8; at += at == 4 ? 4 : 8) {
+        struct exchange back = {.model = models[CHARACTERS]};
+        const txl_decompression how = decompression(&back);
+        trailer[at]++;
+        uint64_t sum = XXH3_64bits(trailer, TRAILER - 8);
+        memcpy(trailer + TRAILER - 8, &sum, sizeof sum);
+        assert_int_equal(decompress(&back, &how, to.out.data, to.out.length, to.out.length, &error),
+                         TXL_FORMAT);
+        assert_string_equal(error.message, at == 4 ? unknown : lies);
+        trailer[at]--;
+        buffer_free(&back.out);
+    }
+    buffer_free(&to.out);
+}
+
 /* A text that is shorter than a segment is read the same with any lengths, up to four times the
  * model's own; what a file asks for beyond that is refused before it takes any memory. */
 TEST(lengths_are_bounded_by_the_models_own) {
