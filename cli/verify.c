@@ -53,9 +53,10 @@ const struct command verify_command = {
     .name = "verify",
     .summary = "compare every checksum of a weights file",
     .description =
-        "Reads every byte of each FILE, compares all checksums, and prints FILE: OK, unless "
-        "--quiet. For a damaged FILE it prints the first damage as an error and goes on with "
-        "the next; the exit status is then 1.",
+        "Reads each FILE, compares all checksums, and prints FILE: OK, unless --quiet. They "
+        "cover all that txl uses of a file, but not the zeros between its parts. For a damaged "
+        "FILE it prints the first damage as an error and goes on with the next; the exit status "
+        "is then 1.",
     .options = options,
     .operands = operands,
     .examples = examples,

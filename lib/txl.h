@@ -185,7 +185,9 @@ TXL_API const char *txl_model_same_length_reach(const txl_model *model);
 /* What layer norm adds to the variance: 1e-5 in PyTorch's models, 1e-12 in TensorFlow's. */
 TXL_API double txl_model_layer_norm_eps(const txl_model *model);
 
-/* Identifies the model: a checksum of every byte of its weights file. */
+/* Identifies the model: the checksum in the header of its weights file.  It covers the header and,
+ * through the checksums that this and the index hold, every byte that a reader uses; the zeros that
+ * fill up the space between parts of the file are not covered. */
 TXL_API uint64_t txl_model_checksum(const txl_model *model);
 
 /* Number of symbols; ids run from 0 to one less. */
