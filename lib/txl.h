@@ -252,9 +252,10 @@ TXL_API txl_status txl_file_checksum(const char *path, uint64_t *checksum, txl_e
 typedef struct txl_session txl_session;
 
 /* The type of stored keys, values and position rows.  f16 and bf16 take half the memory, and a
- * token reads half as much.  f16 changes a token's nats by less than 1e-5.  bf16 also rounds
- * queries and attention weights: it changes nats by less than 1e-4, and scoring is faster where the
- * processor multiplies bf16 (see SPEED.md). */
+ * token reads half as much.  On three trained models f16 changed a token's nats by 0.0001 to
+ * 0.0009 on average, and by 0.026 at most.  bf16 also rounds queries and attention weights: it
+ * changed them by 0.001 to 0.007, 0.33 at most, and scoring is faster where the processor
+ * multiplies bf16 (SPEED.md has both). */
 typedef enum txl_memory_type {
     TXL_MEMORY_F32 = 0,
     TXL_MEMORY_F16,
@@ -266,9 +267,9 @@ typedef enum txl_memory_type {
  * TXL_COMPUTE_BF16, for weights in bf16, and TXL_COMPUTE_INT8, for weights in q8, round more than
  * eight rows at a time to the weights' type: to bf16, or to 8 bits with a scale for each 64.  That
  * is faster where the processor multiplies such numbers, and gives the same within float rounding
- * where it does not (SPEED.md has the speed and the errors; the kernels "avx512fp16" keep 11 bits
- * for TXL_COMPUTE_BF16).  Both are for scoring: a token's scores then depend on how many tokens are
- * fed with it. */
+ * where it does not (SPEED.md has the speed, and how much a token changes; the kernels "avx512fp16"
+ * keep 11 bits for TXL_COMPUTE_BF16).  Both are for scoring: a token's scores then depend on how
+ * many tokens are fed with it. */
 typedef enum txl_compute { TXL_COMPUTE_F32 = 0, TXL_COMPUTE_INT8, TXL_COMPUTE_BF16 } txl_compute;
 
 /* How a session rounds.  With the fast arithmetic, results differ by rounding between kinds of

@@ -266,6 +266,91 @@ TEST(q8_serves_wide_products_and_embeddings) {
     case_close(&c);
 }
 
+/* ---- A trained model ---------------------------------------------------------------------- */
+
+enum { N_DRAWN = 1200 };
+
+/* A text of the model's own, the same on every machine. */
+static void draw_text(const txl_model *model, int32_t *ids) {
+    txl_settings settings;
+    txl_sampling sampling;
+    txl_session *session;
+    txl_error error;
+    txl_random random = {.seed = 1};
+    float logprob;
+    txl_model_defaults(model, &settings);
+    settings.arithmetic = TXL_ARITHMETIC_EXACT;
+    txl_sampling_defaults(model, &sampling);
+    assert_int_equal(txl_session_new(model, &settings, &session, &error), TXL_OK);
+    ids[0] = txl_model_first_context(model);
+    for (size_t i = 0; i < N_DRAWN; i++) {
+        assert_int_equal(txl_session_feed(session, ids + i, 1, &error), TXL_OK);
+        assert_int_equal(
+            txl_session_sample(session, &sampling, &random, ids + i + 1, &logprob, &error), TXL_OK);
+    }
+    txl_session_free(session);
+}
+
+/* The nats of each of the text's tokens with the model's weights written as `type`. */
+static void score_text(const txl_model *built_in, const char *type, txl_memory_type memory,
+                       txl_compute compute, const int32_t *ids, float *nats) {
+    txl_settings settings;
+    txl_session *session;
+    txl_model *model;
+    txl_error error;
+    const char *path = scratch_path("rounded.txl");
+    assert_int_equal(txl_model_write(built_in, path, type, 2, &error), TXL_OK);
+    assert_int_equal(txl_model_open(path, 2, &model, &error), TXL_OK);
+    txl_model_defaults(model, &settings);
+    settings.memory_type = memory;
+    settings.compute = compute;
+    assert_int_equal(txl_session_new(model, &settings, &session, &error), TXL_OK);
+    assert_int_equal(txl_session_score(session, ids, N_DRAWN, ids + 1, nats, &error), TXL_OK);
+    txl_session_free(session);
+    txl_model_close(model);
+    unlink(scratch_path("rounded.txl"));
+}
+
+/* SPEED.md says by how much each rounding changes a token's nats of the built-in model, on average
+ * and at most.  A text of the model's own is easier to predict than a novel: the average is about
+ * 0.6 of that. */
+TEST(a_token_changes_as_is_said) {
+    static const struct {
+        const char *type;
+        txl_memory_type memory;
+        txl_compute compute;
+        double mean, worst;
+    } rows[] = {{"f16", TXL_MEMORY_F32, TXL_COMPUTE_F32, 0.0005, 0.029},
+                {"bf16", TXL_MEMORY_F32, TXL_COMPUTE_F32, 0.0040, 0.20},
+                {"bf16", TXL_MEMORY_F32, TXL_COMPUTE_BF16, 0.0040, 0.11},
+                {"q8", TXL_MEMORY_F32, TXL_COMPUTE_INT8, 0.018, 0.35},
+                {"f32", TXL_MEMORY_F16, TXL_COMPUTE_F32, 0.0009, 0.026},
+                {"f32", TXL_MEMORY_BF16, TXL_COMPUTE_F32, 0.0074, 0.33}};
+    static float nats[N_DRAWN], rounded[N_DRAWN];
+    static int32_t ids[N_DRAWN + 1];
+    txl_model *model;
+    txl_error error;
+    if (txl_model_open(case_path("../..", "cli/default.txl"), 2, &model, &error))
+        fail_msg("%s", error.message);
+    draw_text(model, ids);
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        double sum = 0, worst = 0;
+        /* Activations in bf16 or 8 bits are compared with the weights' rounding alone. */
+        const char *plain = rows[r].compute == TXL_COMPUTE_F32 ? "f32" : rows[r].type;
+        score_text(model, plain, TXL_MEMORY_F32, TXL_COMPUTE_F32, ids, nats);
+        score_text(model, rows[r].type, rows[r].memory, rows[r].compute, ids, rounded);
+        for (size_t i = 0; i < N_DRAWN; i++) {
+            double difference = fabs((double)rounded[i] - (double)nats[i]);
+            sum += difference;
+            worst = fmax(worst, difference);
+        }
+        double mean = sum / N_DRAWN;
+        if (!(mean > 0.3 * rows[r].mean && mean < 1.2 * rows[r].mean && worst < rows[r].worst))
+            fail_msg("row %zu: nats change by %.6f on average, at most %.6f", r, mean, worst);
+    }
+    txl_model_close(model);
+}
+
 int main(void) {
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
