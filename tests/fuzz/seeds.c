@@ -592,6 +592,26 @@ static void make_prompts(const struct seeds *s) {
         take(s, lines[i], strlen(lines[i]));
 }
 
+/* ---- Tables of items ---------------------------------------------------------------------- */
+
+static void make_items(const struct seeds *s) {
+    static const char *const tables[] = {
+        "\x08item,condition,text,x\r\n1,a,\"a | \"\"b\"\" \\|\",7\n,,,\n2,b,c|d,\n",
+        "\x09sep=;\nitem;condition;text;context\n1;a;b |c;d \n\n2;a;;\n",
+        "\x0b# made\n#\nitem\tcondition\ttext\n1\ta\t|b||\n\"",
+        "\x0a{\"item\": 12345678901234567890, \"condition\": \"a\", \"text\": \"b\"}\n{\"x\": [1, "
+        "{\"y\": \"\\\"\"}], \"text\": \"|c\", \"item\": 1.5e3, \"condition\": true}\n[\n",
+        "\x0b{\"sentence_good\": \"a\", \"UID\": \"u\", \"sentence_bad\": \"b\", \"pairID\": 0}\n"
+        "{\"sentence_good\": \"\", \"z\": null, \"sentence_bad\": \"\\u00e9\"}\n",
+        "\x0citem,condition,r,text\n1,a,2,b |\n1,a,1,\n2,a,v,c\n2,a,n,d\n1,b,1,e\n1,b,1,f\n",
+        "\x0e{\"item\": 1, \"condition\": \"a\", \"r\": 2, \"text\": \"b\"}\n{\"r\": 1, \"item\": "
+        "1, "
+        "\"condition\": \"a\", \"text\": \" c\", \"q\": 1}",
+    };
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        take(s, tables[i], strlen(tables[i]));
+}
+
 /* ------------------------------------------------------------------------------------------- */
 
 bool seeds_make(const char *harness, const char *cases,
@@ -600,14 +620,23 @@ bool seeds_make(const char *harness, const char *cases,
         const char *harness;
         void (*make)(const struct seeds *seeds);
     } makers[] = {
-        {"bundle", make_bundles},          {"compressed", make_compressed},
-        {"pickle", make_pickles},          {"container", make_containers},
-        {"safetensors", make_headers},     {"directory", make_directories},
-        {"weights", make_weights},         {"memory", make_memories},
-        {"vocabulary", make_vocabularies}, {"text", make_texts},
-        {"options", make_options},         {"ids", make_ids},
-        {"results", make_results},         {"pieces", make_pieces},
-        {"prompts", make_prompts},         {"state", make_states},
+        {"bundle", make_bundles},
+        {"compressed", make_compressed},
+        {"pickle", make_pickles},
+        {"container", make_containers},
+        {"safetensors", make_headers},
+        {"directory", make_directories},
+        {"weights", make_weights},
+        {"memory", make_memories},
+        {"vocabulary", make_vocabularies},
+        {"text", make_texts},
+        {"options", make_options},
+        {"ids", make_ids},
+        {"results", make_results},
+        {"pieces", make_pieces},
+        {"prompts", make_prompts},
+        {"state", make_states},
+        {"items", make_items},
     };
     const struct seeds seeds = {cases, take_seed, context};
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
