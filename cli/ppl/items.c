@@ -48,15 +48,15 @@ bool items_ready(struct items *items) {
     bool good = true;
     for (int i = 0; i < items->n && good; i++)
         good = items_table_offer(&items->tables[i], own);
-    const char **names = reallocarray(own->names, own->n + 2, sizeof *names);
-    if (good && names) {
-        own->names = names;
-        names[own->n++] = "item";
-        names[own->n++] = "condition";
-    }
-    for (int i = 0; i < items->n && good && names; i++)
+    const char **names = good ? reallocarray(own->names, own->n + 2, sizeof *names) : NULL;
+    if (!names)
+        return terminal_error("out of memory");
+    own->names = names;
+    names[own->n++] = "item";
+    names[own->n++] = "condition";
+    for (int i = 0; i < items->n && good; i++)
         good = items_table_take(&items->tables[i], own);
-    return (good && names) || terminal_error("out of memory");
+    return good || terminal_error("out of memory");
 }
 
 void items_close(struct items *items) {

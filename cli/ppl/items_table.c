@@ -40,6 +40,7 @@ static bool take_name(struct items_names *names, const char *part, size_t length
             bool good = !names->name[i] && n + 1 < length;
             if (good)
                 names->name[i] = strndup(equals + 1, length - n - 1);
+            names->lacks_memory = good && !names->name[i];
             return good && names->name[i];
         }
     return false;

@@ -39,9 +39,11 @@ enum items_role {
 /* What the columns are called. */
 struct items_names {
     char *name[N_ROLE]; /* NULL: as usual; regions have no usual name */
+    bool lacks_memory;
 };
 
-/* Takes lists of role=NAME.  NULL, or the part that is none; end with items_names_free. */
+/* Takes lists of role=NAME.  NULL, or the part that is none, or for which there was no memory; end
+ * with items_names_free. */
 const char *items_names_parse(struct items_names *names, const struct string_list *lists);
 void items_names_free(struct items_names *names);
 

@@ -594,6 +594,10 @@ static int parse_arguments(const struct command *command, struct ppl *ppl) {
                              options->sweep_memory);
     }
     const char *wrong = items_names_parse(&ppl->items.names, &options->columns);
+    if (wrong && ppl->items.names.lacks_memory) {
+        terminal_error("out of memory");
+        return STATUS_FAILURE;
+    }
     if (wrong)
         return options_wrong(command,
                              "--columns '%s': ROLE=NAME is expected, each ROLE once: item, "
