@@ -30,7 +30,7 @@ struct ppl {
     struct shard shard;
     struct items items;
     int not_open; /* tables that could not be opened */
-    bool lacks;   /* something of a table was left out */
+    bool lacks;   /* something of a table was left out, or is not told */
     struct sweep sweep;
     struct dynamic dynamic;
     struct predictor predictors[MOST_SESSIONS];
@@ -362,12 +362,13 @@ static bool print_json(const struct ppl *ppl, const struct result *result) {
 
 /* Notes how many symbols the vocabulary lacked.  If they are more than one in twenty, and the text
  * should have been split already, suggests what may be wrong. */
-static void note_unknown(const struct ppl *ppl, const struct result *result) {
+static void note_unknown(struct ppl *ppl, const struct result *result) {
     const struct ppl_options *options = ppl->options;
     enum { FEW = 20 };
     const char *name = strcmp(result->file, "-") == 0 ? "standard input" : result->file;
     unknown_note(&ppl->evaluation.unknown, name, ppl->setup.replaces_unknown);
-    blanks_note(&ppl->evaluation.blanks, name, ppl->model.handle, ppl->text == TEXT_RAW);
+    if (!blanks_note(&ppl->evaluation.blanks, name, ppl->model.handle, ppl->text == TEXT_RAW))
+        ppl->lacks = true;
     if (model_unit(ppl->model.handle) == TXL_UNIT_WORD && ppl->text == TEXT_TOKENS &&
         !options->ids && result->unknown > result->tokens / FEW)
         terminal_note("%s: more than one symbol in %d is unknown, which makes the text look more "
@@ -551,7 +552,7 @@ static int sweep_file(struct ppl *ppl, const char *path) {
     ppl->cut = output_closed() && ppl->evaluation.pass < ppl->sweep.n;
     if (good && !signals_stopped())
         good = end_outputs(ppl, false);
-    int status = good ? STATUS_OK : STATUS_FAILURE;
+    int status = good && !ppl->lacks ? STATUS_OK : STATUS_FAILURE;
     if (signals_stopped()) {
         terminal_note("interrupted: %d of %d memory lengths were scored", ppl->evaluation.pass,
                       ppl->sweep.n);

@@ -153,30 +153,33 @@ static bool spell(const txl_model *model, bool raw, const char *text, struct buf
     return good;
 }
 
-/* The kinds that the model reads. */
-static unsigned find_read(const struct blanks *b, const txl_model *model, bool raw) {
-    unsigned read = 0;
-    for (unsigned i = 0; i < BLANK_KINDS; i++) {
+/* Finds the kinds that the model reads; false when memory is short. */
+static bool find_read(const struct blanks *b, const txl_model *model, bool raw, unsigned *read) {
+    bool good = true;
+    *read = 0;
+    for (unsigned i = 0; i < BLANK_KINDS && good; i++) {
         struct buffer with = {0}, without = {0};
-        bool good =
+        good =
             spell(model, raw, b->by_line ? kinds[i].line.with : kinds[i].text.with, &with) &&
             spell(model, raw, b->by_line ? kinds[i].line.without : kinds[i].text.without, &without);
         bool same = good && with.length == without.length &&
                     memcmp(with.data, without.data, with.length) == 0;
-        read |= same ? 0 : 1u << i;
+        *read |= same ? 0 : 1u << i;
         buffer_free(&with);
         buffer_free(&without);
     }
-    return read;
+    return good;
 }
 
-void blanks_note(const struct blanks *b, const char *name, const txl_model *model, bool raw) {
+bool blanks_note(const struct blanks *b, const char *name, const txl_model *model, bool raw) {
     char list[256];
     struct fixed_line line = fixed_line(list, sizeof list);
     uint64_t n = 0, first = UINT64_MAX, of[BLANK_KINDS] = {0};
+    unsigned read;
     if (b->n[0] == b->units)
-        return;
-    const unsigned read = find_read(b, model, raw);
+        return true;
+    if (!find_read(b, model, raw, &read))
+        return terminal_error("out of memory");
     for (unsigned set = 1; set < 1u << BLANK_KINDS; set++) {
         if (!(set & read) || b->n[set] == 0)
             continue;
@@ -194,4 +197,5 @@ void blanks_note(const struct blanks *b, const char *name, const txl_model *mode
                       "the first in line %" PRIu64,
                       name, n, b->units, b->by_line ? "lines" : "texts", n == 1 ? "s" : "ve", list,
                       first);
+    return true;
 }
