@@ -273,8 +273,8 @@ typedef enum txl_memory_type {
 typedef enum txl_compute { TXL_COMPUTE_F32 = 0, TXL_COMPUTE_INT8, TXL_COMPUTE_BF16 } txl_compute;
 
 /* How a session rounds.  With the fast arithmetic, results differ by rounding between kinds of
- * processors, between divisions of the ids into calls (SPEED.md has the figures) and, as f32 weights
- * are multiplied by OpenBLAS's sgemm, between its versions and cores.
+ * processors, between divisions of the ids into calls (SPEED.md has the figures) and, as f32
+ * weights are multiplied by OpenBLAS's sgemm, between its versions and cores.
  *
  * With the exact arithmetic, the same weights file, settings and ids give the same bits: for any
  * division into calls, any number of threads, any sessions fed together, any processor, any

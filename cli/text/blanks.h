@@ -42,8 +42,8 @@ void blanks_go_on(struct blanks *blanks);
 /* Ends the unit, unless lines are units and it is empty.  The caller sets the line of texts. */
 void blanks_end(struct blanks *blanks);
 
-/* Prints a note if some change what the model reads; `raw` as in txl_encoding.  False with the error
- * printed. */
+/* Prints a note if some change what the model reads; `raw` as in txl_encoding.  False with the
+ * error printed. */
 bool blanks_note(const struct blanks *blanks, const char *name, const txl_model *model, bool raw);
 
 #endif
