@@ -432,6 +432,7 @@ __attribute__((format(printf, 2, 3))) static bool fail_table(struct items_table 
 
 /* Finds which columns mean what; `*twice` receives a name that two have, else NULL. */
 static bool find_roles(struct items_table *t, const char **twice) {
+    bool named = true; /* all columns that --columns names are there */
     *twice = NULL;
     for (size_t k = 0; k < N_ROLE; k++) {
         const char *name = name_of(t, k);
@@ -442,13 +443,12 @@ static bool find_roles(struct items_table *t, const char **twice) {
             *twice = t->role[k] != NONE && k < ROLE_UID ? name : *twice;
             t->role[k] = i;
         }
-        if (t->names->name[k] && t->role[k] == NONE)
-            return false;
+        named = named && (!t->names->name[k] || t->role[k] != NONE);
     }
     t->pairs =
         t->role[ROLE_TEXT] == NONE && t->role[ROLE_GOOD] != NONE && t->role[ROLE_BAD] != NONE;
-    return t->pairs || (t->role[ROLE_ITEM] != NONE && t->role[ROLE_CONDITION] != NONE &&
-                        t->role[ROLE_TEXT] != NONE);
+    return named && (t->pairs || (t->role[ROLE_ITEM] != NONE && t->role[ROLE_CONDITION] != NONE &&
+                                  t->role[ROLE_TEXT] != NONE));
 }
 
 /* Whether the names are the same but for case and blanks around them. */
