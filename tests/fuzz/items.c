@@ -95,13 +95,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const char *list = "region=r";
     const struct string_list lists = {.items = &list, .n = size > 0 && *data & 4 ? 1 : 0};
     struct items_names item_names = {0};
+    const struct input_form form = {.binary = size > 0 && *data & 8};
     struct items_table table;
     /* Expanding a file takes as much memory as its maker's zstd did. */
     if (size == 0 || (size > sizeof zstd && memcmp(data + 1, zstd, sizeof zstd) == 0))
         return 0;
     fuzz_silence();
     fuzz_require(!items_names_parse(&item_names, &lists), "a list that is refused");
-    if (items_table_open(&table, fuzz_write(paths[*data % 4], data + 1, size - 1), *data & 8,
+    if (items_table_open(&table, fuzz_write(paths[*data % 4], data + 1, size - 1), &form,
                          &item_names))
         check_table(&table);
     items_table_close(&table);
