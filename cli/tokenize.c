@@ -6,8 +6,8 @@
 #include "cli/text/tokens.h"
 #include "cli/text/unknown.h"
 #include "commands.h"
-#include "lib/base/buffer.h"
 #include "lib/base/error.h"
+#include "lib/base/memory.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* Reading JSON beside a checkpoint. */
 #include "config_file.h"
 #include "convert/containers/foreign.h"
-#include "lib/base/beside.h"
 #include "lib/base/error.h"
+#include "lib/base/files.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -2,10 +2,9 @@
  * of weights-format.md. */
 #include "converter.h"
 #include "lib/base/error.h"
-#include "lib/base/half.h"
-#include "lib/base/mapped_file.h"
+#include "lib/base/files.h"
+#include "lib/base/numbers.h"
 #include "lib/base/output_file.h"
-#include "lib/base/q8.h"
 #include "lib/weights/weights.h"
 #include "recognise.h"
 #include "vocabulary_file.h"

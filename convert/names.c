@@ -1,7 +1,7 @@
 /* Finds the tensors of parameters in a checkpoint, by the tables of published names. */
 #include "names.h"
-#include "lib/base/ends_with.h"
 #include "lib/base/error.h"
+#include "lib/base/files.h"
 
 #include <assert.h>
 #include <inttypes.h>

@@ -4,7 +4,7 @@
 #define CONVERT_VOCABULARY_FILE_H
 
 #include "converter.h"
-#include "lib/base/mapped_file.h"
+#include "lib/base/files.h"
 #include "lib/text/vocabulary.h"
 
 struct vocabulary_file {

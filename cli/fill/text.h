@@ -4,8 +4,7 @@
 
 #include "cli/model/model.h"
 #include "cli/system/input.h"
-#include "lib/base/buffer.h"
-#include "lib/base/id_list.h"
+#include "lib/base/memory.h"
 
 /* A position that is filled with one piece. */
 struct piece {

@@ -6,7 +6,7 @@
 #include "cli/system/input.h"
 #include "cli/text/tokens.h"
 #include "cli/text/unknown.h"
-#include "lib/base/buffer.h"
+#include "lib/base/memory.h"
 #include "reading.h"
 
 struct prompt {

@@ -2,7 +2,7 @@
 #ifndef CLI_RECENT_H
 #define CLI_RECENT_H
 
-#include "lib/base/id_list.h"
+#include "lib/base/memory.h"
 #include "txl.h"
 
 /* Copies all that the history remembers.  False with the error printed. */

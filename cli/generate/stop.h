@@ -4,7 +4,7 @@
 #define CLI_STOP_H
 
 #include "cli/options/options.h"
-#include "lib/base/buffer.h"
+#include "lib/base/memory.h"
 
 /* One string, searched as by Knuth, Morris and Pratt (1977). */
 struct stop {

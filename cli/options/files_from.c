@@ -3,7 +3,7 @@
 
 #include "cli/system/input.h"
 #include "cli/system/terminal.h"
-#include "lib/base/buffer.h"
+#include "lib/base/memory.h"
 
 #include <limits.h>
 #include <stdlib.h>

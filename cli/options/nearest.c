@@ -1,7 +1,7 @@
 /* The distance between names: how many letters are missing, added, wrong or exchanged. */
 #include "nearest.h"
 
-#include "lib/base/sizes.h"
+#include "lib/base/memory.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -9,7 +9,7 @@
 #include "cli/system/input.h"
 #include "cli/system/named_files.h"
 #include "cli/system/status.h"
-#include "lib/base/text_of.h"
+#include "lib/base/error.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -4,7 +4,6 @@
 #include "cli/system/terminal.h"
 #include "cli/system/unwrap.h"
 #include "cli/text/tokens.h"
-#include "lib/base/byte_order_mark.h"
 #include "lib/base/white_space.h"
 #include "source.h"
 

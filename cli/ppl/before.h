@@ -3,7 +3,7 @@
 #define CLI_BEFORE_H
 
 #include "cli/model/model.h"
-#include "lib/base/buffer.h"
+#include "lib/base/memory.h"
 
 /* The longest text of --context. */
 #define BEFORE_MOST (16 << 20)

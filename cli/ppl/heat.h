@@ -6,7 +6,7 @@
 #ifndef CLI_HEAT_H
 #define CLI_HEAT_H
 
-#include "lib/base/buffer.h"
+#include "lib/base/memory.h"
 #include "score.h"
 
 /* The bytes of the text that a token stands for.  If several tokens stand for the same bytes, the

@@ -7,7 +7,6 @@
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
-#include "lib/base/byte_order_mark.h"
 #include "lib/base/white_space.h"
 
 #include <ctype.h>

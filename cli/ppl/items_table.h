@@ -12,7 +12,7 @@
 
 #include "cli/options/options.h"
 #include "cli/system/input.h"
-#include "lib/base/buffer.h"
+#include "lib/base/memory.h"
 #include "table.h"
 
 #include <jansson.h>

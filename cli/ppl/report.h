@@ -24,7 +24,7 @@
 
 #include "cli/page/page.h"
 #include "cli/system/output.h"
-#include "lib/base/buffer.h"
+#include "lib/base/memory.h"
 #include "score.h"
 #include "source.h"
 

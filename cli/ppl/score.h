@@ -2,7 +2,7 @@
 #ifndef CLI_SCORE_H
 #define CLI_SCORE_H
 
-#include "lib/base/id_list.h"
+#include "lib/base/memory.h"
 #include "txl.h"
 
 /* How much of the text's source a token takes: from the end of the token before it to its own end.

@@ -8,7 +8,7 @@
 #define CLI_TABLE_H
 
 #include "cli/system/output.h"
-#include "lib/base/buffer.h"
+#include "lib/base/memory.h"
 #include "source.h"
 
 /* Nats of a bit. */

@@ -1,7 +1,7 @@
 /* Opens, feeds and closes all tables together. */
 #include "tables.h"
 
-#include "lib/base/byte_order_mark.h"
+#include "lib/base/white_space.h"
 
 #include <string.h>
 

@@ -3,7 +3,6 @@
 
 #include "cli/model/model.h"
 #include "cli/system/terminal.h"
-#include "lib/base/byte_order_mark.h"
 #include "lib/base/white_space.h"
 #include "likeliest.h"
 

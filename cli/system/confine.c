@@ -3,7 +3,7 @@
 #include "confine.h"
 
 #include "call_filter.h"
-#include "lib/base/beside.h"
+#include "lib/base/files.h"
 #include "terminal.h"
 
 #include <dirent.h>

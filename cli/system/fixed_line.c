@@ -1,7 +1,7 @@
 /* Adds parts to a line. */
 #include "fixed_line.h"
 
-#include "lib/base/sizes.h"
+#include "lib/base/memory.h"
 
 #include <stdarg.h>
 #include <stdio.h>

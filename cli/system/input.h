@@ -2,7 +2,7 @@
 #ifndef CLI_INPUT_H
 #define CLI_INPUT_H
 
-#include "lib/base/buffer.h"
+#include "lib/base/memory.h"
 #include "unpack.h"
 #include "unwrap.h"
 

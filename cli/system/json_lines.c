@@ -1,8 +1,8 @@
 /* Reads lines of a bounded length, and parses them. */
 #include "json_lines.h"
 
-#include "lib/base/byte_order_mark.h"
 #include "lib/base/json_memory.h"
+#include "lib/base/white_space.h"
 #include "signals.h"
 #include "terminal.h"
 

@@ -3,7 +3,7 @@
 #define CLI_JSON_LINES_H
 
 #include "input.h"
-#include "lib/base/buffer.h"
+#include "lib/base/memory.h"
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -5,7 +5,7 @@
 
 #include "candidates.h"
 #include "input.h"
-#include "lib/base/buffer.h"
+#include "lib/base/memory.h"
 
 #include <histedit.h>
 #include <stdbool.h>

@@ -4,8 +4,7 @@
 #include "cli/system/fixed_line.h"
 #include "cli/system/terminal.h"
 #include "cli/system/utf8.h"
-#include "lib/base/buffer.h"
-#include "lib/base/byte_order_mark.h"
+#include "lib/base/memory.h"
 #include "lib/base/white_space.h"
 
 #include <inttypes.h>

@@ -3,7 +3,6 @@
 
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
-#include "lib/base/byte_order_mark.h"
 #include "lib/base/error.h"
 #include "lib/base/white_space.h"
 

@@ -3,7 +3,7 @@
 #define CLI_HELDOUT_H
 
 #include "cli/text/unknown.h"
-#include "lib/base/id_list.h"
+#include "lib/base/memory.h"
 #include "train_text.h"
 #include "txl.h"
 

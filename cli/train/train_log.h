@@ -2,7 +2,7 @@
 #ifndef CLI_TRAIN_LOG_H
 #define CLI_TRAIN_LOG_H
 
-#include "lib/base/buffer.h"
+#include "lib/base/memory.h"
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -4,8 +4,8 @@
 #include "cli/page/page.h"
 #include "cli/system/output.h"
 #include "cli/system/terminal.h"
-#include "lib/base/buffer.h"
 #include "lib/base/error.h"
+#include "lib/base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>

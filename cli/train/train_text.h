@@ -5,7 +5,7 @@
 
 #include "cli/options/options.h"
 #include "cli/text/tokens.h"
-#include "lib/base/buffer.h"
+#include "lib/base/memory.h"
 #include "txl.h"
 
 struct train_text {

@@ -1,8 +1,8 @@
 /* A checkpoint's files, and its tensors by name. */
 #include "checkpoint_internal.h"
 
-#include "lib/base/beside.h"
 #include "lib/base/error.h"
+#include "lib/base/files.h"
 
 #include <stdio.h>
 #include <stdlib.h>

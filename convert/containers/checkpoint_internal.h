@@ -3,7 +3,7 @@
 #define CONVERT_CHECKPOINT_INTERNAL_H
 
 #include "checkpoint.h"
-#include "lib/base/mapped_file.h"
+#include "lib/base/files.h"
 
 /* A box of a tensor in parts, with a storage of its own. */
 struct checkpoint_part {

@@ -1,7 +1,7 @@
 /* CRC-32C, with the processor's instruction where it has one. */
 #include "crc32c.h"
 
-#include "lib/base/little_endian.h"
+#include "lib/base/numbers.h"
 
 /* Bits in reversed order. */
 #define POLYNOMIAL UINT32_C(0x82f63b78)

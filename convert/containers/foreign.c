@@ -1,8 +1,8 @@
 /* Files that are taken for checkpoints or vocabularies, and are something else. */
 #include "foreign.h"
 
-#include "lib/base/ends_with.h"
 #include "lib/base/error.h"
+#include "lib/base/files.h"
 #include "lib/base/json_memory.h"
 #include "lib/base/white_space.h"
 

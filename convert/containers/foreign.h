@@ -2,7 +2,7 @@
 #ifndef CONVERT_FOREIGN_H
 #define CONVERT_FOREIGN_H
 
-#include "lib/base/mapped_file.h"
+#include "lib/base/files.h"
 
 #include <jansson.h>
 

@@ -1,9 +1,9 @@
 /* Opens checkpoints: finds the file that a path leads to, its container, and shards. */
 #include "checkpoint_internal.h"
 #include "foreign.h"
-#include "lib/base/ends_with.h"
 #include "lib/base/error.h"
-#include "lib/base/little_endian.h"
+#include "lib/base/files.h"
+#include "lib/base/numbers.h"
 #include "pickle.h"
 #include "sorted_table.h"
 #include "zip.h"

@@ -3,7 +3,7 @@
 #include "pickle.h"
 
 #include "lib/base/error.h"
-#include "lib/base/little_endian.h"
+#include "lib/base/numbers.h"
 #include "lib/text/unicode.h"
 #include "pickle_value_internal.h"
 

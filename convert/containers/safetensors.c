@@ -4,7 +4,7 @@
 
 #include "lib/base/error.h"
 #include "lib/base/json_memory.h"
-#include "lib/base/little_endian.h"
+#include "lib/base/numbers.h"
 
 #include <inttypes.h>
 #include <jansson.h>

@@ -10,9 +10,9 @@
 #include "crc32c.h"
 #include "lib/base/error.h"
 #include "lib/base/limits.h"
-#include "lib/base/little_endian.h"
+#include "lib/base/memory.h"
+#include "lib/base/numbers.h"
 #include "lib/base/protobuf.h"
-#include "lib/base/sizes.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

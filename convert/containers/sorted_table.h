@@ -2,8 +2,8 @@
 #ifndef CONVERT_SORTED_TABLE_H
 #define CONVERT_SORTED_TABLE_H
 
-#include "lib/base/buffer.h"
-#include "lib/base/mapped_file.h"
+#include "lib/base/files.h"
+#include "lib/base/memory.h"
 
 #include <stdbool.h>
 

@@ -3,9 +3,8 @@
 
 #include "crc32c.h"
 #include "lib/base/error.h"
-#include "lib/base/half.h"
 #include "lib/base/limits.h"
-#include "lib/base/little_endian.h"
+#include "lib/base/numbers.h"
 
 #include <assert.h>
 #include <inttypes.h>

@@ -7,8 +7,8 @@
 #include "checkpoint_internal.h"
 
 #include "foreign.h"
-#include "lib/base/ends_with.h"
 #include "lib/base/error.h"
+#include "lib/base/files.h"
 #include "lib/base/protobuf.h"
 #include "sorted_table.h"
 

@@ -3,7 +3,7 @@
 #include "torch_save.h"
 
 #include "lib/base/error.h"
-#include "lib/base/little_endian.h"
+#include "lib/base/numbers.h"
 #include "pickle.h"
 #include "torch_storage.h"
 #include "zip.h"

@@ -2,7 +2,7 @@
 #ifndef CONVERT_TORCH_SAVE_H
 #define CONVERT_TORCH_SAVE_H
 
-#include "lib/base/mapped_file.h"
+#include "lib/base/files.h"
 #include "pickle_value.h"
 
 /* Reads the pickle in a torch.save file, or a plain pickle.  Strings may point into the file, which

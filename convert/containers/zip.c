@@ -2,7 +2,7 @@
 #include "zip.h"
 
 #include "lib/base/error.h"
-#include "lib/base/little_endian.h"
+#include "lib/base/numbers.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

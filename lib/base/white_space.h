@@ -1,13 +1,14 @@
-/* White space: of bytes, of code points, in UTF-8; and the mark that stands for a blank in pieces.
- */
-#ifndef TXL_WHITE_SPACE_H
-#define TXL_WHITE_SPACE_H
+/* White space, and the mark that some texts start with. */
+#ifndef TXL_BASE_WHITE_SPACE_H
+#define TXL_BASE_WHITE_SPACE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
+/* White space: of bytes, of code points, in UTF-8; and the mark that stands for a blank in pieces.
+ */
 /* isspace of ASCII, whatever the locale. */
 static inline bool is_space_byte(char byte) {
     return byte == ' ' || (byte >= '\t' && byte <= '\r');
@@ -35,6 +36,18 @@ enum { WORD_MARK_BYTES = sizeof WORD_MARK - 1 };
 /* Whether text[length] begins with the mark. */
 static inline bool begins_with_word_mark(const char *text, size_t length) {
     return length >= WORD_MARK_BYTES && memcmp(text, WORD_MARK, WORD_MARK_BYTES) == 0;
+}
+
+/* U+FEFF, the byte order mark, which Windows programs begin texts with. */
+
+#define BYTE_ORDER_MARK "\xef\xbb\xbf" /* in UTF-8 */
+enum { BYTE_ORDER_MARK_CODE = 0xfeff, BYTE_ORDER_MARK_BYTES = sizeof BYTE_ORDER_MARK - 1 };
+
+/* Bytes of the mark that text[length] begins with; 0: there is none. */
+static inline size_t byte_order_mark_length(const char *text, size_t length) {
+    bool marked = length >= BYTE_ORDER_MARK_BYTES &&
+                  memcmp(text, BYTE_ORDER_MARK, BYTE_ORDER_MARK_BYTES) == 0;
+    return marked ? BYTE_ORDER_MARK_BYTES : 0;
 }
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef TXL_RANGE_CODER_H
 #define TXL_RANGE_CODER_H
 
-#include "lib/base/buffer.h"
+#include "lib/base/memory.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* Functions of a table that convert or compare elements, without sums: they give the same bits for
  * any number of lanes.  Needs the vectors of vectors.h and the loads that kernels_impl.h lists. */
 #include "lanes.h"
-#include "lib/base/q8.h"
+#include "lib/base/numbers.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* The exact arithmetic for any processor. */
-#include "lib/base/fused.h"
+#include "lib/base/exact_math.h"
 #include "loads_generic.h"
 
 enum { DOT_ROWS = 2 };

@@ -15,7 +15,7 @@
 #include "finish_panel.h"
 #include "instruction.h"
 #include "lanes.h"
-#include "lib/base/q8.h"
+#include "lib/base/numbers.h"
 
 /* Rounds x[n], the columns of a block in LANES rows, to multiples of the rows' scales: x[j] becomes
  * the integers, and the scales are returned.  The scale of a row that is not all finite is NaN. */

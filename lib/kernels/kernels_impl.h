@@ -21,7 +21,7 @@
 #include "finish_panel.h"
 #include "kernels.h"
 #include "lanes.h"
-#include "lib/base/q8.h"
+#include "lib/base/numbers.h"
 #include "multiply_impl.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
 #ifndef TXL_VECTORS_H
 #define TXL_VECTORS_H
 
-#include "lib/base/half.h"
+#include "lib/base/numbers.h"
 
 #include <stdint.h>
 

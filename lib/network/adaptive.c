@@ -2,8 +2,8 @@
  * distributions begin with. */
 #include "adaptive_softmax.h"
 #include "lib/base/exact_math.h"
-#include "lib/base/half.h"
-#include "lib/base/sizes.h"
+#include "lib/base/memory.h"
+#include "lib/base/numbers.h"
 
 /* ---- Memory ------------------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* Scores of targets: the head's softmax for all positions, then each other band's for the positions
  * that wait for it.  No log-probability but the target's is kept. */
 #include "adaptive_softmax.h"
-#include "lib/base/sizes.h"
+#include "lib/base/memory.h"
 
 #include <math.h>
 #include <string.h>

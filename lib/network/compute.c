@@ -16,8 +16,8 @@
 #include "compute.h"
 #include "blas.h"
 #include "lib/base/error.h"
-#include "lib/base/q8.h"
-#include "lib/base/sizes.h"
+#include "lib/base/memory.h"
+#include "lib/base/numbers.h"
 
 #include <cblas.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef TXL_COMPUTE_H
 #define TXL_COMPUTE_H
 
-#include "lib/base/arena.h"
+#include "lib/base/memory.h"
 #include "lib/base/threads.h"
 #include "lib/kernels/kernels.h"
 #include "lib/kernels/packed_product.h"

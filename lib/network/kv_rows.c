@@ -1,7 +1,7 @@
 /* Stores rows of keys, values and positions in blocks, and reads them back. */
 #include "kv_rows.h"
-#include "lib/base/half.h"
-#include "lib/base/sizes.h"
+#include "lib/base/memory.h"
+#include "lib/base/numbers.h"
 
 #include <string.h>
 

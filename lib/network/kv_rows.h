@@ -6,7 +6,7 @@
 #ifndef TXL_ROWS_H
 #define TXL_ROWS_H
 
-#include "lib/base/arena.h"
+#include "lib/base/memory.h"
 #include "lib/kernels/kernels.h"
 #include "lib/weights/weights.h"
 #include "txl.h"

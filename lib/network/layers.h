@@ -4,7 +4,7 @@
 #define TXL_LAYERS_H
 
 #include "compute.h"
-#include "lib/base/arena.h"
+#include "lib/base/memory.h"
 #include "lib/base/threads.h"
 #include "parameters.h"
 

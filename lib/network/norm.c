@@ -1,6 +1,6 @@
 /* Layer norm of the rows of a pass, divided among threads. */
 #include "norm.h"
-#include "lib/base/sizes.h"
+#include "lib/base/memory.h"
 
 enum { NORM_BLOCK = 16 }; /* rows of a task */
 

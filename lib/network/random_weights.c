@@ -2,10 +2,10 @@
  * subnormal or not finite; they have a standard deviation of 0.02, like the published models'
  * initial weights. */
 #include "random_weights.h"
-#include "lib/base/ends_with.h"
 #include "lib/base/error.h"
-#include "lib/base/pages.h"
-#include "lib/base/q8.h"
+#include "lib/base/files.h"
+#include "lib/base/memory.h"
+#include "lib/base/numbers.h"
 #include "lib/base/threads.h"
 #include "lib/text/vocabulary.h"
 

@@ -1,6 +1,6 @@
 /* Fetches weights into a waiting thread's cache; results never depend on it. */
 #include "read_ahead.h"
-#include "lib/base/q8.h"
+#include "lib/base/numbers.h"
 #include "lib/base/threads.h"
 
 #include <assert.h>

@@ -4,7 +4,7 @@
 #ifndef TXL_READ_AHEAD_H
 #define TXL_READ_AHEAD_H
 
-#include "lib/base/arena.h"
+#include "lib/base/memory.h"
 #include "tensors.h"
 
 struct read_ahead;

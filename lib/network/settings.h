@@ -3,8 +3,8 @@
 #ifndef TXL_SETTINGS_H
 #define TXL_SETTINGS_H
 
+#include "lib/base/error.h"
 #include "lib/base/limits.h"
-#include "lib/base/text_of.h"
 #include "lib/weights/weights.h"
 #include "txl.h"
 

@@ -1,8 +1,8 @@
 /* Finds the tensors of a parameter table in a weights file, and expands compressed ones. */
 #include "tensors.h"
 #include "lib/base/error.h"
-#include "lib/base/pages.h"
-#include "lib/base/q8.h"
+#include "lib/base/memory.h"
+#include "lib/base/numbers.h"
 #include "lib/base/threads.h"
 #include "lib/weights/expand.h"
 

@@ -2,8 +2,7 @@
  * literals. */
 #include "compress.h"
 #include "lib/base/error.h"
-#include "lib/base/reserved.h"
-#include "lib/base/sizes.h"
+#include "lib/base/memory.h"
 #include "lib/text/lossless.h"
 #include "session.h"
 #include "token_streams.h"

@@ -3,8 +3,8 @@
 #ifndef TXL_COMPRESSED_FILE_H
 #define TXL_COMPRESSED_FILE_H
 
-#include "lib/base/buffer.h"
 #include "lib/base/limits.h"
+#include "lib/base/memory.h"
 #include "txl.h"
 
 /* Like the weights file's, except for one letter. */

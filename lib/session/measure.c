@@ -1,7 +1,7 @@
 /* Measures this machine's limits: the memory's bandwidth, which bounds generation, and matrix
  * products, which bound scoring.  No model is needed. */
 #include "lib/base/error.h"
-#include "lib/base/pages.h"
+#include "lib/base/memory.h"
 #include "lib/base/threads.h"
 #include "lib/kernels/kernels.h"
 #include "lib/kernels/packed_product.h"

@@ -1,7 +1,7 @@
 /* Files of saved memories.  One may come from anybody: every number in it is checked before it is
  * used. */
 #include "lib/base/error.h"
-#include "lib/base/mapped_file.h"
+#include "lib/base/files.h"
 #include "lib/base/output_file.h"
 #include "saved_memory.h"
 

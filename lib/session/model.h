@@ -2,7 +2,7 @@
 #ifndef TXL_MODEL_H
 #define TXL_MODEL_H
 
-#include "lib/base/id_list.h"
+#include "lib/base/memory.h"
 #include "lib/kernels/kernels.h"
 #include "lib/network/family.h"
 #include "lib/text/vocabulary.h"

@@ -2,9 +2,8 @@
 #include "model.h"
 
 #include "lib/base/error.h"
-#include "lib/base/half.h"
 #include "lib/base/json_memory.h"
-#include "lib/base/q8.h"
+#include "lib/base/numbers.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,7 @@
 #include "history.h"
 #include "lib/base/error.h"
 #include "lib/base/exact_math.h"
-#include "lib/base/random.h"
-#include "lib/base/reserved.h"
+#include "lib/base/numbers.h"
 #include "session.h"
 
 #include <math.h>

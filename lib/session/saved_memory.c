@@ -1,7 +1,6 @@
 /* Taking snapshots of sessions, and restoring them. */
 #include "saved_memory.h"
 #include "lib/base/error.h"
-#include "lib/base/reserved.h"
 #include "lib/network/kv_rows.h"
 
 #include <inttypes.h>

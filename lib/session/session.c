@@ -1,7 +1,6 @@
 /* Sessions: making, resetting and copying them. */
 #include "session.h"
 #include "lib/base/error.h"
-#include "lib/base/reserved.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #define TXL_DECODE_H
 
 #include "kind.h"
-#include "lib/base/buffer.h"
+#include "lib/base/memory.h"
 #include "vocabulary.h"
 
 struct txl_decoder {

@@ -3,7 +3,7 @@
 #define TXL_ENCODE_H
 
 #include "kind.h"
-#include "lib/base/buffer.h"
+#include "lib/base/memory.h"
 #include "piece_stream.h"
 #include "unicode.h"
 #include "vocabulary.h"

@@ -13,9 +13,7 @@
 #include "encoder.h"
 
 #include "encode.h"
-#include "lib/base/byte_order_mark.h"
 #include "lib/base/error.h"
-#include "lib/base/reserved.h"
 #include "lib/base/white_space.h"
 
 #include <inttypes.h>

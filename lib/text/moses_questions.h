@@ -5,8 +5,8 @@
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 
-#include "lib/base/buffer.h"
 #include "lib/base/error.h"
+#include "lib/base/memory.h"
 #include "moses.h"
 
 #include <pcre2.h>

@@ -2,7 +2,7 @@
 #ifndef TXL_SPELLINGS_H
 #define TXL_SPELLINGS_H
 
-#include "lib/base/little_endian.h"
+#include "lib/base/numbers.h"
 
 #include <stddef.h>
 

@@ -2,8 +2,8 @@
 #include "token_bytes.h"
 
 #include "kind.h"
-#include "lib/base/buffer.h"
 #include "lib/base/error.h"
+#include "lib/base/memory.h"
 #include "lib/base/white_space.h"
 #include "sentencepiece.h"
 

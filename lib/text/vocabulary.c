@@ -6,7 +6,7 @@
 
 #include "lib/base/error.h"
 #include "lib/base/limits.h"
-#include "lib/base/pages.h"
+#include "lib/base/memory.h"
 
 #include <endian.h>
 #include <inttypes.h>

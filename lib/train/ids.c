@@ -1,7 +1,7 @@
 /* A text's ids, in two bytes each if the vocabulary allows. */
-#include "lib/base/buffer.h"
 #include "lib/base/error.h"
 #include "lib/base/limits.h"
+#include "lib/base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,7 @@
 /* Dynamic evaluation: a model that learns from each segment after it has scored it (Krause et al.
  * 2019, "Dynamic Evaluation of Transformer Language Models"). */
 #include "lib/base/error.h"
-#include "lib/base/reserved.h"
-#include "lib/base/subnormals.h"
+#include "lib/base/float_environment.h"
 #include "lib/session/session.h"
 #include "training.h"
 

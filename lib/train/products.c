@@ -1,6 +1,6 @@
 /* Cuts the products of training into tiles, packs their operands, and multiplies. */
 #include "products.h"
-#include "lib/base/sizes.h"
+#include "lib/base/memory.h"
 
 #include <assert.h>
 #include <cblas.h>

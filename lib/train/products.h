@@ -4,7 +4,7 @@
 #ifndef TXL_PRODUCTS_H
 #define TXL_PRODUCTS_H
 
-#include "lib/base/arena.h"
+#include "lib/base/memory.h"
 #include "lib/base/threads.h"
 #include "lib/kernels/packed_product.h"
 

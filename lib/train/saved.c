@@ -1,7 +1,7 @@
 /* Files of a training's state, and resuming from them.  weights-format.md specifies them. */
 #include "lib/base/error.h"
+#include "lib/base/files.h"
 #include "lib/base/json_memory.h"
-#include "lib/base/mapped_file.h"
 #include "lib/base/output_file.h"
 #include "lib/network/random_weights.h"
 #include "training.h"

@@ -7,9 +7,8 @@
 #ifndef TXL_SEGMENT_H
 #define TXL_SEGMENT_H
 
-#include "lib/base/arena.h"
 #include "lib/base/limits.h"
-#include "lib/base/sizes.h"
+#include "lib/base/memory.h"
 #include "lib/session/model.h"
 #include "lib/transformer_xl/transformer_xl.h"
 #include "loops.h"

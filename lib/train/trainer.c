@@ -4,7 +4,7 @@
  * except for its warm-up.  The text is cut into streams; a step takes the next segment of each; the
  * loss is the mean over all its tokens. */
 #include "lib/base/error.h"
-#include "lib/base/subnormals.h"
+#include "lib/base/float_environment.h"
 #include "training.h"
 
 #include <math.h>

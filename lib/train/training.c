@@ -5,9 +5,8 @@
  * weights; no gradient flows into it. */
 #include "training.h"
 #include "lib/base/error.h"
-#include "lib/base/reserved.h"
-#include "lib/base/sizes.h"
-#include "lib/base/subnormals.h"
+#include "lib/base/float_environment.h"
+#include "lib/base/memory.h"
 #include "lib/transformer_xl/positions.h"
 
 #include <math.h>

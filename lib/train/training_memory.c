@@ -1,5 +1,5 @@
 /* The memory of a training: weights, gradients, activations and scratch, in one allocation. */
-#include "lib/base/sizes.h"
+#include "lib/base/memory.h"
 #include "training.h"
 
 static float *take_rows(struct arena *arena, uint64_t rows, uint64_t columns) {

@@ -1,7 +1,7 @@
 /* The adaptive embedding and the adaptive softmax of a training step (Grave et al. 2017, Baevski
  * and Auli 2019), forward and backward.  The softmax runs forward and backward for a piece of the
  * rows at a time, so that its logits need little memory. */
-#include "lib/base/sizes.h"
+#include "lib/base/memory.h"
 #include "segment.h"
 
 #include <math.h>

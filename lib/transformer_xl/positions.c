@@ -1,7 +1,7 @@
 /* Computes position rows, each once.  The scores of the first tokens may do without them. */
 #include "positions.h"
 #include "lib/base/exact_math.h"
-#include "lib/base/sizes.h"
+#include "lib/base/memory.h"
 #include "lib/network/attend.h"
 
 #include <string.h>

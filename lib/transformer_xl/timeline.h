@@ -4,7 +4,7 @@
 #define TXL_TRANSFORMER_XL_TIMELINE_H
 
 #include "kv_ring.h"
-#include "lib/base/sizes.h"
+#include "lib/base/memory.h"
 #include "positions.h"
 #include "transformer_xl.h"
 

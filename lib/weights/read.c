@@ -2,7 +2,7 @@
  * file's size, or with what it must agree with, before it is used. */
 #include "lib/base/error.h"
 #include "lib/base/limits.h"
-#include "lib/base/pages.h"
+#include "lib/base/memory.h"
 #include "weights.h"
 
 #include <inttypes.h>

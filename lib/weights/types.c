@@ -1,6 +1,5 @@
 /* The types of elements, what f32 becomes in them, and how many bytes tensors of them have. */
-#include "lib/base/half.h"
-#include "lib/base/q8.h"
+#include "lib/base/numbers.h"
 #include "weights.h"
 
 #include <string.h>

@@ -4,7 +4,7 @@
 #define TXL_WEIGHTS_H
 
 #include "layout.h"
-#include "lib/base/mapped_file.h"
+#include "lib/base/files.h"
 
 #define WEIGHTS_MAX_DIM 4
 #define WEIGHTS_MAX_NAME 255

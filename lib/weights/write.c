@@ -2,8 +2,8 @@
  * shapes alone.  So the blocks are written first, one after the other, behind a gap that header,
  * settings, vocabulary and index fill at the end. */
 #include "lib/base/error.h"
+#include "lib/base/numbers.h"
 #include "lib/base/output_file.h"
-#include "lib/base/q8.h"
 #include "lib/base/threads.h"
 #include "weights.h"
 

@@ -1,7 +1,7 @@
 /* Attention: scores rows against the keys in the ring and the position rows, and weighs the
  * values. */
 #include "attention.h"
-#include "lib/base/sizes.h"
+#include "lib/base/memory.h"
 #include "lib/network/attend.h"
 
 #include <math.h>

@@ -5,11 +5,11 @@
 
 enum { DISTANCE_BLOCK = ROW_BLOCK }; /* rows computed at a time, at most */
 
-static int64_t smaller(int64_t a, int64_t b) {
+static int64_t min_i64(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-static int64_t larger(int64_t a, int64_t b) {
+static int64_t max_i64(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
@@ -21,12 +21,12 @@ static int64_t signed_in_blocks(int64_t rows) {
  * memory, and from the first token of a block to its last. */
 static int64_t reach_left(const txl_settings *s) {
     int64_t reach = (int64_t)s->mem_len + s->tgt_len;
-    return s->clamp_len > 0 ? smaller(reach, s->clamp_len) : reach;
+    return s->clamp_len > 0 ? min_i64(reach, s->clamp_len) : reach;
 }
 
 static int64_t reach_right(const txl_settings *s) {
     int64_t reach = (int64_t)s->tgt_len - 1;
-    return s->clamp_len > 0 ? smaller(reach, s->clamp_len) : reach;
+    return s->clamp_len > 0 ? min_i64(reach, s->clamp_len) : reach;
 }
 
 static int64_t n_distance(const struct distances *p) {
@@ -90,7 +90,7 @@ static void sines_task(void *context, int i, int thread) {
     const struct span *span = context;
     size_t half = (size_t)span->distances->net->d_model / 2;
     int64_t first = span->most - (int64_t)i * DISTANCE_BLOCK;
-    int64_t last = larger(first - DISTANCE_BLOCK + 1, span->least);
+    int64_t last = max_i64(first - DISTANCE_BLOCK + 1, span->least);
     for (size_t k = 0; k < half; k++) {
         double frequency = pow(10000, -(double)k / (double)half);
         for (int64_t d = first; d >= last; d--) {
@@ -114,8 +114,8 @@ void distances_need(struct distances *p, const struct compute *compute, int64_t 
                     int64_t most) {
     if (distances_are_known(p))
         return;
-    p->needed_left = larger(p->known_left, smaller(signed_in_blocks(most + 1), p->left + 1));
-    p->needed_right = larger(p->known_right, smaller(signed_in_blocks(-least), p->right));
+    p->needed_left = max_i64(p->known_left, min_i64(signed_in_blocks(most + 1), p->left + 1));
+    p->needed_right = max_i64(p->known_right, min_i64(signed_in_blocks(-least), p->right));
     add_sines(p, compute, p->needed_left - 1, p->known_left);
     add_sines(p, compute, -p->known_right - 1, -p->needed_right);
 }
@@ -125,7 +125,7 @@ static void fill_span(struct distances *p, const struct compute *compute, int l,
                       const struct xlnet_layer *layer, int64_t most, int64_t least) {
     size_t d_model = (size_t)p->net->d_model, d_head = (size_t)p->net->d_head;
     for (int64_t first = most; first >= least; first -= DISTANCE_BLOCK) {
-        size_t n = (size_t)smaller(DISTANCE_BLOCK, first - least + 1);
+        size_t n = (size_t)min_i64(DISTANCE_BLOCK, first - least + 1);
         size_t row = (size_t)((int64_t)p->zero - first);
         compute_product(compute, n, sines_of(p, first), d_model, &layer->r, NULL, LINEAR,
                         p->projected, xlnet_width(p->net));

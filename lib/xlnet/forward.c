@@ -19,7 +19,7 @@
  * drops out of the softmax. */
 #include "attention.h"
 #include "lib/base/error.h"
-#include "lib/base/sizes.h"
+#include "lib/base/memory.h"
 
 #include <string.h>
 

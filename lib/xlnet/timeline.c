@@ -3,7 +3,7 @@
 #include "timeline.h"
 #include "family.h"
 #include "lib/base/error.h"
-#include "lib/base/sizes.h"
+#include "lib/base/memory.h"
 
 /* ---- Sizes -------------------------------------------------------------------------------- */
 

@@ -3,7 +3,7 @@
 #include "fuzz.h"
 
 #include "convert/containers/crc32c.h"
-#include "lib/base/little_endian.h"
+#include "lib/base/numbers.h"
 #include "lib/base/protobuf.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * frames have.  The mutator corrects the model and the checksums of headers and trailers
  * (weights-format.md); otherwise nothing of a changed file would be read. */
 #include "fuzz.h"
-#include "lib/base/buffer.h"
+#include "lib/base/memory.h"
 #include "tiny.h"
 
 #include <stdlib.h>

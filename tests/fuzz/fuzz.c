@@ -5,7 +5,7 @@
 #include "convert/containers/checkpoint.h"
 #include "convert/converter.h"
 #include "convert/recognise.h"
-#include "lib/base/little_endian.h"
+#include "lib/base/numbers.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 
 #include "fuzz.h"
 
-#include "lib/base/id_list.h"
+#include "lib/base/memory.h"
 
 struct symbols {
     FILE *out;

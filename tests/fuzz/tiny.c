@@ -2,7 +2,7 @@
 #include "tiny.h"
 
 #include "convert/converter.h"
-#include "lib/base/little_endian.h"
+#include "lib/base/numbers.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* The exact arithmetic's kernels against its definition (weights-format.md), written here once
  * more, one element at a time: every table gives the same bits, at any size. */
 #include "lib/base/exact_math.h"
-#include "lib/base/q8.h"
+#include "lib/base/numbers.h"
 #include "lib/kernels/kernels.h"
 #include "tests/unit.h"
 

@@ -1,7 +1,6 @@
 /* Every table of kernels that this processor can run against plain double arithmetic, on odd
  * sizes. */
-#include "lib/base/half.h"
-#include "lib/base/q8.h"
+#include "lib/base/numbers.h"
 #include "lib/kernels/kernels.h"
 #include "tests/unit.h"
 

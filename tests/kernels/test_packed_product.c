@@ -1,6 +1,6 @@
 /* Products of packed operands, as they are and rounded to bf16, of every table of kernels that this
  * processor can run, against plain double arithmetic. */
-#include "lib/base/half.h"
+#include "lib/base/numbers.h"
 #include "lib/kernels/kernels.h"
 #include "lib/kernels/packed_product.h"
 #include "tests/unit.h"

@@ -1,7 +1,6 @@
 /* Products of activations with weights of every type, for numbers of rows that take every way
  * through compute.c, of every table of kernels, against plain double arithmetic. */
-#include "lib/base/half.h"
-#include "lib/base/q8.h"
+#include "lib/base/numbers.h"
 #include "lib/kernels/kernels.h"
 #include "lib/network/blas.h"
 #include "lib/network/compute.h"

@@ -3,7 +3,7 @@
 #include "tests/files.h"
 #include "txl.h"
 
-#include "lib/base/buffer.h"
+#include "lib/base/memory.h"
 #include "lib/kernels/kernels.h"
 #include "lib/session/quantised.h"
 #include "lib/session/token_streams.h"

@@ -1,5 +1,5 @@
 /* Sampling: the generator's published vectors, and each way to draw against its definition. */
-#include "lib/base/random.h"
+#include "lib/base/numbers.h"
 #include "tests/model_cases.h"
 #include "tests/unit.h"
 

@@ -7,7 +7,7 @@
 #include <jansson.h>
 
 #include "count.h"
-#include "lib/base/buffer.h"
+#include "lib/base/memory.h"
 #include "lib/text/decoder.h"
 #include "lib/text/encoder.h"
 #include "lib/text/piece_stream.h"

@@ -7,8 +7,8 @@
 #include <jansson.h>
 
 #include "count.h"
-#include "lib/base/buffer.h"
 #include "lib/base/error.h"
+#include "lib/base/memory.h"
 #include "lib/text/decoder.h"
 #include "lib/text/encoder.h"
 #include "tests/files.h"

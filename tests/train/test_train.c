@@ -1,6 +1,6 @@
 /* Training against the reference's numbers, against finite differences, and against itself: with
  * any number of threads the same bits. */
-#include "lib/base/subnormals.h"
+#include "lib/base/float_environment.h"
 #include "lib/train/training.h"
 #include "tests/files.h"
 #include "tests/model_cases.h"

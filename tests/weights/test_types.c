@@ -1,8 +1,7 @@
 /* Every type of weights narrower than f32: a model scores as the f32 model of the same rounded
  * weights does, in whatever pieces its tokens come and with whatever kernels. */
 #include "convert/converter.h"
-#include "lib/base/half.h"
-#include "lib/base/q8.h"
+#include "lib/base/numbers.h"
 #include "lib/kernels/kernels.h"
 #include "lib/weights/weights.h"
 #include "tests/model_cases.h"

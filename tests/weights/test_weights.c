@@ -1,8 +1,7 @@
 /* The weights file: it is read back bit for bit, in every type and encoding; damage anywhere is
  * refused and does no harm; a failure leaves no file. */
 #include "convert/converter.h"
-#include "lib/base/half.h"
-#include "lib/base/q8.h"
+#include "lib/base/numbers.h"
 #include "lib/weights/layout.h"
 #include "lib/weights/weights.h"
 #include "tests/files.h"

@@ -1,5 +1,5 @@
 /* Philox4x32-10, without any state of its own. */
-#include "random.h"
+#include "numbers.h"
 
 void philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) {
     uint32_t c[4] = {counter[0], counter[1], counter[2], counter[3]};

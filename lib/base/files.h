@@ -1,10 +1,14 @@
-/* Opens a file to be mapped, or read in parts.  It must be a regular file, so that its size is
- * known and reading never waits. */
-#ifndef TXL_MAPPED_FILE_H
-#define TXL_MAPPED_FILE_H
+/* Files that are read: mapped whole, and found beside a checkpoint. */
+#ifndef TXL_BASE_FILES_H
+#define TXL_BASE_FILES_H
 
 #include "txl.h"
 
+#include <stdbool.h>
+#include <string.h>
+
+/* Opens a file to be mapped, or read in parts.  It must be a regular file, so that its size is
+ * known and reading never waits. */
 /* Opens the regular file at `path` for reading.  Anything else is refused (TXL_IO), and at once: a
  * pipe without a writer does not make the caller wait.  The caller closes *file. */
 txl_status regular_file_open(const char *path, int *file, uint64_t *size, txl_error *error);
@@ -38,5 +42,30 @@ void mapped_file_expect(const struct mapped_file *file, const unsigned char *sta
 
 /* Whether both paths lead to one file. */
 bool mapped_file_same(const char *path, const char *other);
+
+/* Where the authors' downloads have what belongs to a checkpoint: beside its files, or, for a
+ * folder model/, in the folder data/ next to it. */
+
+enum { BESIDE_N = 4 };
+
+/* The bytes of a file's path that name its folder, with the slash; 0: the working folder. */
+size_t beside_folder_length(const char *path);
+
+/* Place i of BESIDE_N, in the order in which they are looked into, for files in the folder of that
+ * name: "" or with a slash at its end, as the result is, which the caller frees.  NULL: out of
+ * memory. */
+char *beside(const char *folder, size_t length, size_t i);
+
+/* Finds the first of the n names that is there, in the first place that has one: its path, which
+ * the caller frees, or NULL. */
+txl_status beside_find(const char *folder, size_t length, const char *const *names, size_t n,
+                       bool (*is_there)(const char *path), char **found, txl_error *error);
+
+/* Whether a text ends in another. */
+
+static inline bool ends_with(const char *text, const char *end) {
+    size_t length = strlen(text), tail = strlen(end);
+    return length >= tail && memcmp(text + length - tail, end, tail) == 0;
+}
 
 #endif
