@@ -72,10 +72,10 @@ struct kernels {
     void (*product[FLOAT_TYPES])(size_t m, size_t n, size_t k, const float *a, size_t lda,
                                  const void *b, float *c, size_t ldc);
 
-    /* The same with weights in q8 (see base/numbers.h), scale[n, q8_blocks(k)], and activations in 16 bits:
-     * `round` makes A[m, q8_blocks(k) Q8_BLOCK], zero beyond k, and a_scale[m] from X[m, k] with
-     * row stride ldx; A times a_scale is X within rounding.  The scale of a row that is not all
-     * finite is NaN. */
+    /* The same with weights in q8 (see base/numbers.h), scale[n, q8_blocks(k)], and activations in
+     * 16 bits: `round` makes A[m, q8_blocks(k) Q8_BLOCK], zero beyond k, and a_scale[m] from X[m,
+     * k] with row stride ldx; A times a_scale is X within rounding.  The scale of a row that is not
+     * all finite is NaN. */
     void (*round)(size_t m, size_t k, const float *x, size_t ldx, int16_t *a, float *a_scale);
     void (*product_q8)(size_t m, size_t n, size_t k, const int16_t *a, const float *a_scale,
                        const int8_t *b, const float *scale, float *c, size_t ldc);

@@ -1,14 +1,14 @@
 /* Opens models: checks the settings, finds the network's tensors, expands compressed ones. */
 #include "model.h"
-#include "families.h"
 #include "lib/base/error.h"
 #include "lib/base/json_memory.h"
 #include "lib/network/blas.h"
 #include "lib/network/random_weights.h"
-#include "lib/text/decoder.h"
-#include "lib/text/encoder.h"
 #include "lib/text/kind.h"
 #include "lib/text/sentencepiece.h"
+#include "lib/text/tokenizer.h"
+#include "lib/transformer_xl/family.h"
+#include "lib/xlnet/family.h"
 
 #include <cblas.h>
 #include <stdlib.h>
@@ -344,4 +344,24 @@ void txl_model_costs(const txl_model *model, const txl_settings *settings, txl_c
 
 uint64_t txl_model_target_flops(const txl_model *model, int32_t id) {
     return 2 * ends_target_products(&model->network->ends, id);
+}
+
+/* The table of families: the only place that lists them. */
+
+static const struct family *const families[] = {
+    [TXL_FAMILY_TRANSFORMER_XL] = &transformer_xl_family,
+    [TXL_FAMILY_XLNET] = &xlnet_family,
+};
+
+enum { N_FAMILY = sizeof families / sizeof *families };
+
+const struct family *family_find(const char *name) {
+    for (int i = 0; name && i < N_FAMILY; i++)
+        if (strcmp(families[i]->name, name) == 0)
+            return families[i];
+    return NULL;
+}
+
+const struct family *family_of(txl_family family) {
+    return families[family];
 }

@@ -1,6 +1,6 @@
 /* An open model: the weights file, its vocabulary, and the network of its family. */
-#ifndef TXL_MODEL_H
-#define TXL_MODEL_H
+#ifndef TXL_SESSION_MODEL_H
+#define TXL_SESSION_MODEL_H
 
 #include "lib/base/memory.h"
 #include "lib/kernels/kernels.h"
@@ -33,5 +33,13 @@ struct random_model;
 /* Makes a model in memory of settings as JSON, as txl_model_new does. */
 txl_status model_make(const char *settings_json, const struct random_model *how, txl_model **model,
                       txl_error *error);
+
+/* Finds the row of a family, by name or by number. */
+
+/* The family of that name, or NULL. */
+const struct family *family_find(const char *name);
+
+/* By its number in txl.h. */
+const struct family *family_of(txl_family family);
 
 #endif

@@ -1,7 +1,7 @@
 /* A saved memory: the whole state of a session, in memory as in a file (see weights-format.md).
- * saved_memory.c takes and restores it; memory_file.c writes it, and checks what it reads. */
-#ifndef TXL_SAVED_MEMORY_H
-#define TXL_SAVED_MEMORY_H
+ * It is taken and restored, written, and checked as it is read. */
+#ifndef TXL_SESSION_SAVED_MEMORY_H
+#define TXL_SESSION_SAVED_MEMORY_H
 
 #include "session.h"
 

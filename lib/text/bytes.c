@@ -1,8 +1,6 @@
 /* The bytes kind: each byte but the line feed is the symbol of its decimal number. */
-#include "decode.h"
-#include "encode.h"
-#include "kinds.h"
 #include "lib/base/error.h"
+#include "tokenizer.h"
 
 static size_t spell_byte(unsigned char byte, char decimal[3]) {
     size_t n = 0;

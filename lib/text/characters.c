@@ -3,10 +3,8 @@
  *
  * White space at the ends of a line (in text8, of the text) has no symbol, so white space is held
  * until a letter follows it. */
-#include "decode.h"
-#include "encode.h"
-#include "kinds.h"
 #include "lib/base/error.h"
+#include "tokenizer.h"
 
 enum {
     /* Characters that are lower-cased together: whether a sigma is final depends on its

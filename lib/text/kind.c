@@ -1,7 +1,7 @@
 /* The table of the kinds of text: the only place that lists them. */
 #include "kind.h"
 
-#include "kinds.h"
+#include "tokenizer.h"
 
 #include <string.h>
 

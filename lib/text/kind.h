@@ -10,7 +10,7 @@
 struct vocabulary;
 struct vocabulary_entry;
 
-/* How text of a kind becomes symbols.  The functions work with encode.h; txl_encoder_feed and
+/* How text of a kind becomes symbols.  The functions work with tokenizer.h; txl_encoder_feed and
  * txl_encoder_finish return their status. */
 struct kind_encoder {
     /* Bytes of the kind's own state, encoder->own, which is zero at first.  `open` prepares it, or
@@ -48,7 +48,7 @@ struct kind_encoder {
     char least; /* the lowest character of a run that `letters` takes: ' ' or '!' */
 };
 
-/* How symbols of a kind become text.  The functions work with decode.h. */
+/* How symbols of a kind become text.  The functions work with tokenizer.h. */
 struct kind_decoder {
     size_t own_size; /* as in kind_encoder, like the next two */
     txl_status (*open)(txl_decoder *decoder, bool raw, txl_error *error);

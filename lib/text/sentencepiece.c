@@ -1,9 +1,14 @@
-/* Opens the SentencePiece part of a vocabulary section: checks it, and finds its parts. */
-#include "sentencepiece_parts.h"
-
+/* SentencePiece models: reading their files, opening the part that a vocabulary keeps, the trie
+ * of pieces, and the normaliser's rules. */
+#include "sentencepiece.h"
+#include "kind.h"
 #include "lib/base/error.h"
+#include "lib/base/limits.h"
+#include "lib/base/protobuf.h"
 #include "unicode.h"
+#include "vocabulary.h"
 
+#include <endian.h>
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -11,6 +16,7 @@
 #include <string.h>
 #include <unistr.h>
 
+/* Opens the SentencePiece part of a vocabulary section: checks it, and finds its parts. */
 /* How far the score of an unknown character is below that of the least likely piece. */
 #define UNKNOWN_PENALTY 10.0f
 
@@ -193,4 +199,744 @@ void sentencepiece_close(struct sentencepiece *pieces) {
     free(pieces->trie_id);
     free(pieces->rules);
     free(pieces);
+}
+
+/* Reads SentencePiece model files, and these fields of their protobuf message ModelProto:
+ *
+ *     1      pieces: 1 spelling, 2 score (float), 3 type
+ *     2      trainer: 3 kind of model, 24 word marks as suffixes, 35 byte fallback, 44 surface of
+ *            unknown pieces
+ *     3, 5   normaliser, denormaliser: 2 rules, 3 dummy prefix, 4 removal of extra spaces, 5 word
+ *            marks for spaces */
+
+/* ---- Models ------------------------------------------------------------------------------- */
+
+struct model {
+    const char *file;
+    const uint8_t *data;
+    size_t n;                         /* pieces */
+    struct vocabulary_entry *entries; /* [n] */
+    float *scores;                    /* [n] */
+    unsigned char *types;             /* [n] */
+    unsigned flags;
+    uint64_t kind; /* as the trainer numbers them: 1 unigram, 2 BPE, 3 words, 4 characters */
+    bool suffix, denormalises;
+    const char *surface;
+    size_t n_surface;
+    const uint8_t *charsmap;
+    size_t n_charsmap;
+};
+
+/* `of` and `name` say where the field is. */
+static txl_status bad_message(const struct model *model, const struct protobuf *message,
+                              const char *of, const char *name, txl_error *error) {
+    return txl_fail(error, TXL_FORMAT,
+                    "%s: not a SentencePiece model: a field%s%s at byte %zu does not end within it",
+                    model->file, of, name, (size_t)(message->at - model->data));
+}
+
+static txl_status bad_field(const struct model *model, const char *what, unsigned type,
+                            txl_error *error) {
+    return txl_fail(error, TXL_FORMAT,
+                    "%s: not a SentencePiece model: %s has a value of protobuf type %u",
+                    model->file, what, type);
+}
+
+static void take_piece(struct model *model, const struct protobuf_field *field) {
+    uint32_t bits = (uint32_t)field->value;
+    if (field->number == 1)
+        model->entries[model->n] =
+            (struct vocabulary_entry){(const char *)field->data, field->length};
+    else if (field->number == 2)
+        memcpy(&model->scores[model->n], &bits, sizeof bits);
+    else if (field->number == 3)
+        model->types[model->n] = field->value > PIECE_BYTE ? 0 : (unsigned char)field->value;
+}
+
+static void set_flag(struct model *model, unsigned flag, uint64_t value) {
+    model->flags = (model->flags & ~flag) | (value != 0 ? flag : 0);
+}
+
+static void take_trainer(struct model *model, const struct protobuf_field *field) {
+    if (field->number == 3) {
+        model->kind = field->value;
+    } else if (field->number == 24) {
+        model->suffix = field->value != 0;
+    } else if (field->number == 35) {
+        set_flag(model, PIECES_BYTE_FALLBACK, field->value);
+    } else if (field->number == 44) {
+        model->surface = (const char *)field->data;
+        model->n_surface = field->length;
+    }
+}
+
+static void take_normaliser(struct model *model, const struct protobuf_field *field) {
+    static const unsigned flags[] = {
+        [3] = PIECES_DUMMY_PREFIX, [4] = PIECES_REMOVE_SPACES, [5] = PIECES_ESCAPE_SPACES};
+    if (field->number == 2) {
+        model->charsmap = field->data;
+        model->n_charsmap = field->length;
+    } else if (field->number >= 3 && field->number <= 5) {
+        set_flag(model, flags[field->number], field->value);
+    }
+}
+
+static void take_denormaliser(struct model *model, const struct protobuf_field *field) {
+    if (field->number == 2)
+        model->denormalises = field->length > 0;
+}
+
+/* Whether a field that is used has the type of its values. */
+static bool has_type(uint64_t part, const struct protobuf_field *field) {
+    static const struct {
+        uint64_t part, number;
+        unsigned type;
+    } used[] = {
+        {1, 1, PROTOBUF_BYTES},  {1, 2, PROTOBUF_32},      {1, 3, PROTOBUF_VARINT},
+        {2, 3, PROTOBUF_VARINT}, {2, 24, PROTOBUF_VARINT}, {2, 35, PROTOBUF_VARINT},
+        {2, 44, PROTOBUF_BYTES}, {3, 2, PROTOBUF_BYTES},   {3, 3, PROTOBUF_VARINT},
+        {3, 4, PROTOBUF_VARINT}, {3, 5, PROTOBUF_VARINT},
+    };
+    for (size_t i = 0; i < sizeof used / sizeof *used; i++)
+        if (used[i].part == part && used[i].number == field->number)
+            return used[i].type == field->type;
+    return true;
+}
+
+static txl_status read_part(struct model *model, const struct protobuf_field *whole,
+                            txl_error *error) {
+    static const struct {
+        const char *name;
+        void (*take)(struct model *model, const struct protobuf_field *field);
+    } parts[] = {
+        [1] = {"a piece", take_piece},
+        [2] = {"the trainer's settings", take_trainer},
+        [3] = {"the normaliser", take_normaliser},
+        [5] = {"the denormaliser", take_denormaliser},
+    };
+    const uint64_t part = whole->number;
+    if (part >= sizeof parts / sizeof *parts || !parts[part].name)
+        return TXL_OK;
+    if (whole->type != PROTOBUF_BYTES)
+        return bad_field(model, "a part", whole->type, error);
+    if (part == 1) {
+        model->entries[model->n] = (struct vocabulary_entry){"", 0};
+        model->types[model->n] = PIECE_NORMAL;
+    }
+    struct protobuf message = protobuf_inside(whole);
+    while (message.at < message.end) {
+        struct protobuf_field field;
+        if (!protobuf_field(&message, &field))
+            return bad_message(model, &message, " of ", parts[part].name, error);
+        if (!has_type(part, &field))
+            return bad_field(model, parts[part].name, field.type, error);
+        parts[part].take(model, &field);
+    }
+    model->n += part == 1;
+    return TXL_OK;
+}
+
+static void free_model(struct model *model) {
+    free(model->entries);
+    free(model->scores);
+    free(model->types);
+}
+
+/* Counts the pieces, so that their arrays can be made. */
+static txl_status count_pieces(const struct model *model, size_t size, size_t *n,
+                               txl_error *error) {
+    struct protobuf message = {model->data, model->data + size};
+    *n = 0;
+    while (message.at < message.end) {
+        struct protobuf_field field;
+        if (!protobuf_field(&message, &field))
+            return bad_message(model, &message, "", "", error);
+        *n += field.number == 1;
+    }
+    if (*n == 0 || *n > MAX_N_TOKEN)
+        return txl_fail(error, TXL_FORMAT,
+                        "%s: not a SentencePiece model: %zu pieces, expected 1 to %d", model->file,
+                        *n, MAX_N_TOKEN);
+    return TXL_OK;
+}
+
+static txl_status read_model(struct model *model, size_t size, txl_error *error) {
+    size_t n;
+    txl_status status = count_pieces(model, size, &n, error);
+    if (status)
+        return status;
+    model->entries = calloc(n, sizeof *model->entries);
+    model->scores = calloc(n, sizeof *model->scores);
+    model->types = calloc(n, sizeof *model->types);
+    if (!model->entries || !model->scores || !model->types)
+        return txl_fail_memory(error, "the pieces", n * (sizeof *model->entries + 5));
+    struct protobuf message = {model->data, model->data + size};
+    struct protobuf_field field;
+    while (!status && message.at < message.end && protobuf_field(&message, &field))
+        status = read_part(model, &field, error);
+    return status;
+}
+
+static txl_status check_model(const struct model *model, txl_error *error) {
+    static const char *const kinds[] = {"unknown", "unigram", "BPE", "word", "char"};
+    const char *wrong = NULL;
+    if (model->kind != 1)
+        return txl_fail(error, TXL_UNSUPPORTED,
+                        "%s: a SentencePiece model of the %s kind; unigram models alone are "
+                        "supported",
+                        model->file, kinds[model->kind < 5 ? model->kind : 0]);
+    if (model->suffix)
+        wrong = "that puts word marks behind words (treat_whitespace_as_suffix)";
+    else if (model->denormalises)
+        wrong = "with denormalisation rules";
+    if (wrong)
+        return txl_fail(error, TXL_UNSUPPORTED, "%s: a SentencePiece model %s is not supported",
+                        model->file, wrong);
+    return TXL_OK;
+}
+
+/* ---- The section -------------------------------------------------------------------------- */
+
+static void *put_bytes(void *at, const void *bytes, size_t size) {
+    if (size > 0)
+        memcpy(at, bytes, size);
+    return (char *)at + size;
+}
+
+static txl_status pack_pieces(const struct model *model, struct packed_pieces *packed,
+                              txl_error *error) {
+    void *spellings;
+    size_t size;
+    txl_status status = vocabulary_pack(model->entries, model->n, &spellings, &size, error);
+    if (status)
+        return status;
+    size_t padded = (size + 3) & ~(size_t)3;
+    size_t whole = padded + 12 + 5 * model->n + model->n_surface + model->n_charsmap;
+    unsigned char *section = realloc(spellings, whole);
+    if (!section) {
+        free(spellings);
+        return txl_fail_memory(error, "the vocabulary", whole);
+    }
+    memset(section + size, 0, padded - size);
+    const uint32_t head[] = {htole32(model->flags), htole32((uint32_t)model->n_surface),
+                             htole32((uint32_t)model->n_charsmap)};
+    void *at = put_bytes(section + padded, head, sizeof head);
+    for (size_t i = 0; i < model->n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &model->scores[i], sizeof bits);
+        bits = htole32(bits);
+        at = put_bytes(at, &bits, sizeof bits);
+    }
+    at = put_bytes(at, model->types, model->n);
+    at = put_bytes(at, model->surface, model->n_surface);
+    put_bytes(at, model->charsmap, model->n_charsmap);
+    packed->section = section;
+    packed->size = whole;
+    return TXL_OK;
+}
+
+/* The first piece of that type and, unless NULL, of that spelling; or -1. */
+static int32_t find_piece(const struct model *model, enum piece_type type, const char *spelling) {
+    for (size_t i = 0; i < model->n; i++) {
+        const struct vocabulary_entry *entry = &model->entries[i];
+        if (model->types[i] == type &&
+            (!spelling || (entry->length == strlen(spelling) &&
+                           memcmp(entry->text, spelling, entry->length) == 0)))
+            return (int32_t)i;
+    }
+    return -1;
+}
+
+static txl_status pack_model(const struct model *model, txl_kind kind, struct packed_pieces *packed,
+                             txl_error *error) {
+    const char *boundary = text_kind(kind)->boundary;
+    packed->n = (int32_t)model->n;
+    packed->unk = find_piece(model, PIECE_UNKNOWN, NULL);
+    packed->eos = find_piece(model, PIECE_CONTROL, boundary);
+    if (packed->eos < 0)
+        return txl_fail(error, TXL_UNSUPPORTED,
+                        "%s: the SentencePiece model has no control piece %s, which is needed",
+                        model->file, boundary);
+    return pack_pieces(model, packed, error);
+}
+
+/* Packs the section; opening it checks the rest. */
+static txl_status try_section(const struct model *model, txl_kind kind,
+                              const struct packed_pieces *packed, txl_error *error) {
+    struct vocabulary vocabulary;
+    txl_status status = vocabulary_open(&vocabulary, packed->section, packed->size, packed->n, kind,
+                                        false, packed->unk, packed->eos, model->file, error);
+    vocabulary_close(&vocabulary);
+    return status;
+}
+
+bool sentencepiece_recognise(const void *data, size_t size) {
+    struct protobuf message = {data, (const uint8_t *)data + size};
+    struct protobuf_field field, spelling;
+    if (size == 0 || *message.at != 0x0a || !protobuf_field(&message, &field))
+        return false;
+    struct protobuf piece = protobuf_inside(&field);
+    return field.length > 0 && *piece.at == 0x0a && protobuf_field(&piece, &spelling);
+}
+
+txl_status sentencepiece_pack(const void *data, size_t size, txl_kind kind, const char *file,
+                              struct packed_pieces *packed, txl_error *error) {
+    static const char surface[] = " \xe2\x81\x87 ";
+    struct model model = {.file = file,
+                          .data = data,
+                          .kind = 1,
+                          .flags =
+                              PIECES_DUMMY_PREFIX | PIECES_REMOVE_SPACES | PIECES_ESCAPE_SPACES,
+                          .surface = surface,
+                          .n_surface = sizeof surface - 1};
+    *packed = (struct packed_pieces){0};
+    txl_status status = TXL_OK;
+    if (size >= UINT32_MAX)
+        status =
+            txl_fail(error, TXL_UNSUPPORTED, "%s: a SentencePiece model of %zu bytes", file, size);
+    if (!status)
+        status = read_model(&model, size, error);
+    if (!status)
+        status = check_model(&model, error);
+    if (!status)
+        status = pack_model(&model, kind, packed, error);
+    if (!status)
+        status = try_section(&model, kind, packed, error);
+    free_model(&model);
+    if (status) {
+        free(packed->section);
+        *packed = (struct packed_pieces){0};
+    }
+    return status;
+}
+
+/* Builds the trie of pieces: a double array (Aoe 1989), in time that is linear in the pieces'
+ * length. */
+
+enum {
+    TRIE_BLOCK = 256,
+    /* Blocks whose free units are still searched; bounds the steps for a node. */
+    TRIE_OPEN_BLOCKS = 8,
+    /* base_label has room for bases below this. */
+    TRIE_MAX_UNITS = 1 << 24,
+};
+
+/* A unit of the trie while it is built.  The free ones of the open blocks are linked in a ring;
+ * unit 0, which is the root's, is its head. */
+struct unit_link {
+    uint32_t before, behind;
+    bool taken, is_base;
+};
+
+struct trie_maker {
+    struct sentencepiece *pieces;
+    const struct pieces_section *section;
+    const float *scores;
+    int32_t *order, *spare;  /* ids of the pieces to insert; those below one node are adjacent */
+    struct unit_link *links; /* [room] */
+    uint32_t room;
+    struct trie_node *stack; /* nodes whose children are yet to be made; they share no pieces */
+    size_t n_stack;
+};
+
+/* A node of the pieces order[begin, end), which agree in the first `depth` bytes. */
+struct trie_node {
+    uint32_t unit;
+    uint32_t begin, end, depth;
+};
+
+/* What piece order[i] of the node goes on with: its next byte plus 1, or 0 if it ends there. */
+static unsigned next_key(const struct trie_maker *maker, const struct trie_node *node, uint32_t i) {
+    size_t length;
+    const char *text = spelling_at(&maker->section->spellings, maker->order[i], &length);
+    return length > node->depth ? 1u + (unsigned char)text[node->depth] : 0;
+}
+
+static void take_unit(struct trie_maker *maker, uint32_t unit) {
+    struct unit_link *links = maker->links, *link = &links[unit];
+    links[link->before].behind = link->behind;
+    links[link->behind].before = link->before;
+    link->taken = true;
+}
+
+static txl_status make_room(struct trie_maker *maker, uint32_t n, txl_error *error) {
+    struct sentencepiece *p = maker->pieces;
+    if (n <= maker->room)
+        return TXL_OK;
+    uint32_t room = maker->room == 0 ? 64 * TRIE_BLOCK : 2 * maker->room;
+    struct trie_unit *trie = realloc(p->trie, room * sizeof *trie);
+    p->trie = trie ? trie : p->trie;
+    int32_t *ids = realloc(p->trie_id, room * sizeof *ids);
+    p->trie_id = ids ? ids : p->trie_id;
+    struct unit_link *links = realloc(maker->links, room * sizeof *links);
+    maker->links = links ? links : maker->links;
+    if (!trie || !ids || !links)
+        return txl_fail_memory(error, "the trie of pieces", (uint64_t)room * sizeof *links);
+    maker->room = room;
+    return TXL_OK;
+}
+
+static void close_block(struct trie_maker *maker, uint32_t first) {
+    for (uint32_t unit = first; unit < first + TRIE_BLOCK; unit++)
+        if (!maker->links[unit].taken)
+            take_unit(maker, unit);
+}
+
+/* Adds a block of free units. */
+static txl_status add_block(struct trie_maker *maker, txl_error *error) {
+    struct sentencepiece *p = maker->pieces;
+    uint32_t first = p->n_trie, n = first + TRIE_BLOCK;
+    if (n > TRIE_MAX_UNITS)
+        return txl_fail(error, TXL_UNSUPPORTED,
+                        "%s: vocabulary: pieces whose trie has more than %d nodes",
+                        maker->section->file, TRIE_MAX_UNITS);
+    txl_status status = make_room(maker, n, error);
+    if (status)
+        return status;
+    struct unit_link *links = maker->links;
+    for (uint32_t i = first; i < n; i++) {
+        p->trie[i] = (struct trie_unit){.score.bits = TRIE_NO_PIECE};
+        p->trie_id[i] = -1;
+        links[i] = (struct unit_link){0};
+        if (i == 0)
+            continue; /* the head of the ring */
+        links[i].before = links[0].before;
+        links[links[0].before].behind = i;
+        links[0].before = i;
+    }
+    p->n_trie = n;
+    if (n > TRIE_OPEN_BLOCKS * TRIE_BLOCK)
+        close_block(maker, n - (TRIE_OPEN_BLOCKS + 1) * TRIE_BLOCK);
+    return TXL_OK;
+}
+
+/* Finds a base for children with those labels. */
+static txl_status find_base(struct trie_maker *maker, const unsigned char *labels, size_t n,
+                            uint32_t *base, txl_error *error) {
+    for (uint32_t unit = maker->links[0].behind;; unit = maker->links[unit].behind) {
+        if (unit == 0) {
+            unit = maker->links[0].before;
+            txl_status status = add_block(maker, error);
+            if (status)
+                return status;
+            continue;
+        }
+        *base = unit ^ labels[0];
+        if (maker->links[*base].is_base)
+            continue;
+        size_t i = 1;
+        while (i < n && !maker->links[*base ^ labels[i]].taken)
+            i++;
+        if (i == n)
+            return TXL_OK;
+    }
+}
+
+static txl_status make_children(struct trie_maker *maker, const struct trie_node *node,
+                                const unsigned char *labels, const uint32_t *begins, size_t n,
+                                txl_error *error) {
+    struct trie_unit *trie = maker->pieces->trie;
+    uint32_t base;
+    txl_status status = find_base(maker, labels, n, &base, error);
+    if (status)
+        return status;
+    trie = maker->pieces->trie;
+    maker->links[base].is_base = true;
+    trie[node->unit].base_label |= base << 8;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t unit = base ^ labels[i];
+        take_unit(maker, unit);
+        trie[unit].base_label = labels[i];
+        maker->stack[maker->n_stack++] =
+            (struct trie_node){unit, begins[i], begins[i + 1], node->depth + 1};
+    }
+    return TXL_OK;
+}
+
+/* The node's first piece ends at the node. */
+static txl_status end_piece(struct trie_maker *maker, const struct trie_node *node,
+                            txl_error *error) {
+    struct sentencepiece *p = maker->pieces;
+    int32_t id = maker->order[node->begin];
+    p->trie_id[node->unit] = id;
+    if (p->types[id] == PIECE_NORMAL)
+        p->trie[node->unit].score.value = maker->scores[id];
+    else if (p->types[id] == PIECE_USER_DEFINED)
+        p->trie[node->unit].score.bits = TRIE_USER_DEFINED;
+    if (node->begin + 1 == node->end || next_key(maker, node, node->begin + 1) > 0)
+        return TXL_OK;
+    return txl_fail(error, TXL_FORMAT,
+                    "%s: vocabulary: pieces %" PRId32 " and %" PRId32 " are spelled the same",
+                    maker->section->file, id, maker->order[node->begin + 1]);
+}
+
+/* Sorts the node's pieces by their next_key.  Afterwards the pieces of a key are
+ * order[begins[key], begins[key + 1]). */
+static void sort_pieces(struct trie_maker *maker, const struct trie_node *node,
+                        uint32_t begins[258]) {
+    memset(begins, 0, 258 * sizeof *begins);
+    for (uint32_t i = node->begin; i < node->end; i++)
+        begins[1 + next_key(maker, node, i)]++;
+    begins[0] = node->begin;
+    for (unsigned key = 1; key < 258; key++)
+        begins[key] += begins[key - 1];
+    uint32_t next[257];
+    memcpy(next, begins, sizeof next);
+    for (uint32_t i = node->begin; i < node->end; i++)
+        maker->spare[next[next_key(maker, node, i)]++] = maker->order[i];
+    memcpy(maker->order + node->begin, maker->spare + node->begin,
+           (node->end - node->begin) * sizeof *maker->order);
+}
+
+static txl_status open_node(struct trie_maker *maker, struct trie_node node, txl_error *error) {
+    unsigned char labels[256];
+    uint32_t begins[258];
+    size_t n = 0;
+    if (node.begin + 1 == node.end) {
+        const unsigned key = next_key(maker, &node, node.begin);
+        if (key == 0)
+            return end_piece(maker, &node, error);
+        labels[0] = (unsigned char)(key - 1);
+        begins[0] = node.begin;
+        begins[1] = node.end;
+        return make_children(maker, &node, labels, begins, 1, error);
+    }
+    sort_pieces(maker, &node, begins);
+    if (begins[1] > node.begin) {
+        txl_status status = end_piece(maker, &node, error);
+        if (status)
+            return status;
+    }
+    for (unsigned key = 1; key <= 256; key++) {
+        if (begins[key + 1] == begins[key])
+            continue;
+        labels[n] = (unsigned char)(key - 1);
+        begins[n++] = begins[key];
+    }
+    begins[n] = node.end;
+    return n > 0 ? make_children(maker, &node, labels, begins, n, error) : TXL_OK;
+}
+
+/* Base 0 marks a node without children.  It leads nowhere, because no unit below 256 has its own
+ * number as label: free units have label 0, the root label 1.  (No piece has a byte 0, so a NUL in
+ * a text leads to a free unit at most, and no farther.) */
+static txl_status fill_trie(struct trie_maker *maker, uint32_t n, txl_error *error) {
+    txl_status status = add_block(maker, error);
+    if (status)
+        return status;
+    maker->pieces->trie[0].base_label = 1;
+    maker->links[0].taken = maker->links[0].is_base = true;
+    if (n > 0)
+        maker->stack[maker->n_stack++] = (struct trie_node){0, 0, n, 0};
+    while (maker->n_stack > 0 && !status)
+        status = open_node(maker, maker->stack[--maker->n_stack], error);
+    return status;
+}
+
+static bool is_found(unsigned char type) {
+    return type == PIECE_NORMAL || type == PIECE_USER_DEFINED || type == PIECE_UNUSED;
+}
+
+txl_status sentencepiece_build_trie(struct sentencepiece *p, const struct pieces_section *section,
+                                    const float *scores, txl_error *error) {
+    struct trie_maker maker = {.pieces = p, .section = section, .scores = scores};
+    size_t room = (size_t)p->n + 1;
+    maker.order = malloc(room * sizeof *maker.order);
+    maker.spare = malloc(room * sizeof *maker.spare);
+    maker.stack = malloc(room * sizeof *maker.stack);
+    txl_status status = TXL_OK;
+    if (!maker.order || !maker.spare || !maker.stack) {
+        status = txl_fail_memory(error, "the trie of pieces", room * sizeof *maker.stack);
+    } else {
+        uint32_t n = 0;
+        for (int32_t id = 0; id < p->n; id++)
+            if (is_found(p->types[id]))
+                maker.order[n++] = id;
+        status = fill_trie(&maker, n, error);
+    }
+    free(maker.order);
+    free(maker.spare);
+    free(maker.links);
+    free(maker.stack);
+    return status;
+}
+
+/* The normaliser's rules of a SentencePiece model: checks their double array, which anybody may
+ * have written, and finds rules in it. */
+
+static bool has_string(uint32_t unit) {
+    return unit >> 8 & 1;
+}
+
+static uint32_t label_of(uint32_t unit) {
+    return unit & 0x800000ffu;
+}
+
+static uint32_t distance(uint32_t unit) {
+    return unit >> 10 << (unit >> 6 & 8);
+}
+
+const char *sentencepiece_rule(const struct sentencepiece *pieces, const char *text, size_t length,
+                               size_t *consumed) {
+    const char *found = NULL;
+    if (!pieces->rules)
+        return NULL;
+    uint32_t state = distance(pieces->rules[0]);
+    for (size_t i = 0; i < length; i++) {
+        uint32_t at = state ^ (unsigned char)text[i];
+        if (at >= pieces->n_rules || label_of(pieces->rules[at]) != (unsigned char)text[i])
+            break;
+        state = at ^ distance(pieces->rules[at]);
+        if (has_string(pieces->rules[at])) {
+            found = pieces->strings + (pieces->rules[state] & 0x7fffffffu);
+            *consumed = i + 1;
+        }
+    }
+    return found;
+}
+
+/* A state of the double array, for visit_state. */
+struct rule_state {
+    uint32_t first_unit; /* where its children are in the list of units by state */
+    uint16_t longest;    /* bytes of the longest rule from here */
+    uint8_t seen;        /* 1: on the way to here; 2: measured */
+};
+
+struct rule_check {
+    struct sentencepiece *p;
+    const char *file;
+    struct rule_state *states; /* [n_rules + 1] */
+    uint32_t *units;           /* the units that have labels, by the state they lead from */
+};
+
+static txl_status bad_rules(const struct rule_check *check, const char *what, uint32_t unit,
+                            txl_error *error) {
+    return txl_fail(error, TXL_FORMAT, "%s: vocabulary: the normaliser's unit %" PRIu32 " %s",
+                    check->file, unit, what);
+}
+
+/* Checks a unit: it must lead to a state of the array, and to a complete string if it has one. */
+static txl_status check_unit(const struct rule_check *check, uint32_t unit, uint32_t *state,
+                             txl_error *error) {
+    const struct sentencepiece *p = check->p;
+    *state = unit ^ distance(p->rules[unit]);
+    if (*state >= p->n_rules)
+        return bad_rules(check, "leads out of the array", unit, error);
+    if (!has_string(p->rules[unit]))
+        return TXL_OK;
+    size_t place = p->rules[*state] & 0x7fffffffu;
+    if (place >= p->n_strings || ((unsigned char)p->strings[place] & 0xc0) == 0x80)
+        return bad_rules(check, "names no string", unit, error);
+    if (strnlen(p->strings + place, PIECES_LONGEST_STRING + 1) > PIECES_LONGEST_STRING)
+        return bad_rules(check, "names too long a string", unit, error);
+    return TXL_OK;
+}
+
+/* Lists the units by the state that they lead from.  The root's own unit may be one of them. */
+static void list_units(const struct rule_check *check) {
+    const struct sentencepiece *p = check->p;
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint32_t unit = p->n_rules; unit-- > 0;) {
+            uint32_t from = unit ^ label_of(p->rules[unit]);
+            if (label_of(p->rules[unit]) > 0xff || from >= p->n_rules)
+                continue;
+            if (pass == 0)
+                check->states[from].first_unit++;
+            else
+                check->units[--check->states[from].first_unit] = unit;
+        }
+        for (uint32_t state = 0; pass == 0 && state < p->n_rules; state++)
+            check->states[state + 1].first_unit += check->states[state].first_unit;
+    }
+}
+
+/* Visits the states that `state` leads to, each once, and checks that there is no cycle and no rule
+ * that is too long.  The root's way to `state` has `depth` bytes. */
+static txl_status visit_state(const struct rule_check *check, uint32_t state, size_t depth,
+                              txl_error *error) {
+    struct rule_state *s = &check->states[state];
+    s->seen = 1;
+    for (uint32_t i = s[0].first_unit; i < s[1].first_unit; i++) {
+        uint32_t unit = check->units[i], to;
+        txl_status status = check_unit(check, unit, &to, error);
+        if (status)
+            return status;
+        struct rule_state *child = &check->states[to];
+        if (child->seen == 1 || depth + 1 + child->longest > PIECES_LONGEST_RULE)
+            return bad_rules(check, "makes too long a rule", unit, error);
+        if (child->seen == 0)
+            status = visit_state(check, to, depth + 1, error);
+        if (status)
+            return status;
+        if (s->longest < child->longest + 1)
+            s->longest = child->longest + 1;
+    }
+    s->seen = 2;
+    return TXL_OK;
+}
+
+static txl_status measure_rules(const struct rule_check *check, size_t *longest, txl_error *error) {
+    const uint32_t root = distance(check->p->rules[0]);
+    if (root >= check->p->n_rules)
+        return bad_rules(check, "leads out of the array", 0, error);
+    txl_status status = visit_state(check, root, 0, error);
+    *longest = status ? 0 : check->states[root].longest;
+    return status;
+}
+
+static txl_status check_rules(struct sentencepiece *p, const char *file, txl_error *error) {
+    struct rule_check check = {.p = p, .file = file};
+    size_t n = (size_t)p->n_rules + 1;
+    check.states = calloc(n, sizeof *check.states);
+    check.units = malloc(n * sizeof *check.units);
+    txl_status status = TXL_OK;
+    if (!check.states || !check.units) {
+        status = txl_fail_memory(error, "the normaliser", n * sizeof *check.states);
+    } else {
+        list_units(&check);
+        status = measure_rules(&check, &p->longest_prefix, error);
+    }
+    free(check.states);
+    free(check.units);
+    return status;
+}
+
+txl_status sentencepiece_open_rules(struct sentencepiece *p, const unsigned char *map, size_t size,
+                                    const char *file, txl_error *error) {
+    size_t n_trie = size < 4 ? 0 : read_u32(map);
+    if (n_trie == 0 || n_trie % 4 != 0 || n_trie >= size - 4)
+        return txl_fail(error, TXL_FORMAT,
+                        "%s: vocabulary: a normaliser of %zu bytes with a trie of %zu", file, size,
+                        n_trie);
+    p->n_rules = (uint32_t)(n_trie / 4);
+    p->strings = (const char *)map + 4 + n_trie;
+    p->n_strings = size - 4 - n_trie;
+    if (p->strings[p->n_strings - 1] != '\0' || u8_check((const uint8_t *)p->strings, p->n_strings))
+        return txl_fail(error, TXL_FORMAT,
+                        "%s: vocabulary: the normaliser's strings are not UTF-8 ended by NUL",
+                        file);
+    p->rules = malloc(n_trie);
+    if (!p->rules)
+        return txl_fail_memory(error, "the normaliser", n_trie);
+    for (uint32_t i = 0; i < p->n_rules; i++)
+        p->rules[i] = read_u32(map + 4 + 4 * (size_t)i);
+    return check_rules(p, file, error);
+}
+
+void sentencepiece_find_plain(struct sentencepiece *p) {
+    for (unsigned first = 1; first < 128; first++) {
+        p->plain[first] = !p->user_defined[first];
+        for (unsigned second = 1; second < 128 && p->rules; second++) {
+            const char text[2] = {(char)first, (char)second};
+            size_t consumed;
+            uint32_t at = distance(p->rules[0]) ^ first;
+            if (sentencepiece_rule(p, text, 2, &consumed))
+                p->plain[first] = false;
+            if (at >= p->n_rules || label_of(p->rules[at]) != first)
+                continue;
+            at = at ^ distance(p->rules[at]) ^ second;
+            if (at < p->n_rules && label_of(p->rules[at]) == second)
+                p->plain[first] = false;
+        }
+    }
 }

@@ -15,12 +15,11 @@
  * has a label in bits 0 to 7, in bit 8 whether a string's place follows, and in bits 10 to 30 the
  * distance to its children, times 256 if bit 9 is set.  A unit with bit 31 set is the place of a
  * string. */
-#ifndef TXL_SENTENCEPIECE_H
-#define TXL_SENTENCEPIECE_H
-
-#include "spellings.h"
+#ifndef TXL_TEXT_SENTENCEPIECE_H
+#define TXL_TEXT_SENTENCEPIECE_H
 
 #include "txl.h"
+#include "vocabulary.h"
 
 enum sentencepiece_flag {
     PIECES_DUMMY_PREFIX = 1,  /* put a word mark before a text */
@@ -121,7 +120,7 @@ int sentencepiece_byte(const char *text, size_t length);
 const char *sentencepiece_rule(const struct sentencepiece *pieces, const char *text, size_t length,
                                size_t *consumed);
 
-/* ---- Files of models (sentencepiece_file.c) ----------------------------------------------- */
+/* ---- Files of models ---------------------------------------------------------------------- */
 
 /* A vocabulary section made of a model, and the settings that belong to it. */
 struct packed_pieces {
@@ -137,5 +136,20 @@ bool sentencepiece_recognise(const void *data, size_t size);
  * of it; `file` names it in messages.  Models other than unigram ones are refused. */
 txl_status sentencepiece_pack(const void *data, size_t size, txl_kind kind, const char *file,
                               struct packed_pieces *packed, txl_error *error);
+
+/* The parts that sentencepiece_open makes; only sentencepiece*.c may use them. */
+
+/* Makes p->trie of the section's pieces, which were checked; scores[p->n] are theirs. */
+txl_status sentencepiece_build_trie(struct sentencepiece *p, const struct pieces_section *section,
+                                    const float *scores, txl_error *error);
+
+/* Opens the normaliser's rules, map[size], which are not empty; `file` is their name in messages.
+ * The map must outlive `p`. */
+txl_status sentencepiece_open_rules(struct sentencepiece *p, const unsigned char *map, size_t size,
+                                    const char *file, txl_error *error);
+
+/* Finds p->plain: the ASCII characters with which no rule and no user-defined piece begins, unless
+ * the next character is not ASCII. */
+void sentencepiece_find_plain(struct sentencepiece *p);
 
 #endif

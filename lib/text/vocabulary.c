@@ -1,12 +1,10 @@
 /* Opens the vocabulary section of a weights file, and finds symbols by spelling. */
 #include "vocabulary.h"
-
 #include "kind.h"
-#include "sentencepiece.h"
-
 #include "lib/base/error.h"
 #include "lib/base/limits.h"
 #include "lib/base/memory.h"
+#include "sentencepiece.h"
 
 #include <endian.h>
 #include <inttypes.h>

@@ -4,12 +4,10 @@
  * Memory is bounded: of a word that is looked up no more is kept than the longest symbol could
  * match, and a raw line is cut at RAW_LINE bytes.  Without lookup a word is passed on whole,
  * however long. */
-#include "decode.h"
-#include "encode.h"
-#include "kinds.h"
 #include "lib/base/error.h"
 #include "lib/base/white_space.h"
 #include "moses.h"
+#include "tokenizer.h"
 
 enum {
     /* A raw line this long is cut at the next white space, or after twice as much without any. */

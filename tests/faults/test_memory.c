@@ -3,9 +3,8 @@
  * give the same result. */
 #include "convert/converter.h"
 #include "faults.h"
-#include "lib/text/decoder.h"
-#include "lib/text/encoder.h"
 #include "lib/text/moses.h"
+#include "lib/text/tokenizer.h"
 #include "lib/text/vocabulary.h"
 #include "tests/model_cases.h"
 #include "tests/unit.h"

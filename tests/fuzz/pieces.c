@@ -4,9 +4,8 @@
  * some text. */
 #include "symbols.h"
 
-#include "lib/text/decoder.h"
-#include "lib/text/encoder.h"
 #include "lib/text/sentencepiece.h"
+#include "lib/text/tokenizer.h"
 #include "lib/text/vocabulary.h"
 
 #include <stdlib.h>

@@ -4,8 +4,7 @@
  * ids. */
 #include "symbols.h"
 
-#include "lib/text/decoder.h"
-#include "lib/text/encoder.h"
+#include "lib/text/tokenizer.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* The tables of settings and parameters: weights-format.md lists what they have, and nothing else.
  */
-#include "lib/session/families.h"
+#include "lib/session/model.h"
 #include "lib/transformer_xl/parameters.h"
 #include "lib/xlnet/parameters.h"
 #include "tests/files.h"

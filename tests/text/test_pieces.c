@@ -8,13 +8,12 @@
 
 #include "count.h"
 #include "lib/base/memory.h"
-#include "lib/text/decoder.h"
-#include "lib/text/encoder.h"
-#include "lib/text/piece_stream.h"
+#include "lib/text/pieces.h"
 #include "lib/text/sentencepiece.h"
+#include "lib/text/tokenizer.h"
 #include "lib/text/unicode.h"
 #include "lib/text/vocabulary.h"
-#include "lib/text/xlnet_text.h"
+#include "lib/text/xlnet.h"
 #include "tests/files.h"
 
 /* ---- Models ------------------------------------------------------------------------------- */

@@ -9,8 +9,7 @@
 #include "count.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
-#include "lib/text/decoder.h"
-#include "lib/text/encoder.h"
+#include "lib/text/tokenizer.h"
 #include "tests/files.h"
 
 /* ---- Vocabularies ------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* Codes flags and bytes by the frequencies of those before. */
-#include "adaptive_bytes.h"
+#include "byte_model.h"
 
 /* Moves the share by at least 1, so that it reaches its bounds. */
 static void flag_learn(struct flag *flag, bool value) {

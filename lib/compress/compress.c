@@ -3,9 +3,9 @@
 #include "compress.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
-#include "lib/text/lossless.h"
-#include "session.h"
-#include "token_streams.h"
+#include "lib/session/session.h"
+#include "lossless.h"
+#include "streams.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* Coding streams, a group at a time.  Compressing and decompressing are one loop: the sessions are
  * fed the last tokens, then each stream codes literals up to its next token, and that token. */
-#include "token_streams.h"
+#include "streams.h"
 #include "lib/base/error.h"
-#include "lib/text/lossless.h"
+#include "lib/session/session.h"
+#include "lossless.h"
 #include "quantised.h"
-#include "session.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -94,7 +94,7 @@ struct run {
     struct range_decoder decoder;
     struct flag literal[2]; /* whether a literal comes, after a token and after a literal */
     bool after_literal;
-    bool loose;     /* as token_bytes.h has it, where the text stands */
+    bool loose;     /* as lossless.h has it, where the text stands */
     size_t done;    /* bytes of text */
     size_t element; /* the next of the text that is compressed */
     int32_t fed;    /* the token to feed next */

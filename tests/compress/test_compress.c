@@ -4,10 +4,10 @@
 #include "txl.h"
 
 #include "lib/base/memory.h"
+#include "lib/compress/lossless.h"
+#include "lib/compress/quantised.h"
+#include "lib/compress/streams.h"
 #include "lib/kernels/kernels.h"
-#include "lib/session/quantised.h"
-#include "lib/session/token_streams.h"
-#include "lib/text/lossless.h"
 #include "tests/model_cases.h"
 
 #include <ctype.h>

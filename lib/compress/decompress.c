@@ -2,7 +2,7 @@
  * sizes are known to be small, and its text is written only if its checksums are right. */
 #include "compress.h"
 #include "lib/base/error.h"
-#include "token_streams.h"
+#include "streams.h"
 
 #include <inttypes.h>
 #include <stdio.h>

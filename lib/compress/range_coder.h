@@ -1,7 +1,7 @@
 /* A range coder of 64 bits (Martin 1979): symbols of known frequencies to bytes and back.  It knows
  * no model.  weights-format.md says how it rounds, as another reader must. */
-#ifndef TXL_RANGE_CODER_H
-#define TXL_RANGE_CODER_H
+#ifndef TXL_COMPRESS_RANGE_CODER_H
+#define TXL_COMPRESS_RANGE_CODER_H
 
 #include "lib/base/memory.h"
 

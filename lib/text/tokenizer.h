@@ -1,13 +1,15 @@
-/* What the kinds' encoders work with: where the text stands, and how symbols are passed on. */
-#ifndef TXL_ENCODE_H
-#define TXL_ENCODE_H
+/* Text to ids and back: what callers make of a vocabulary, and what the files of the kinds work
+ * with. */
+#ifndef TXL_TEXT_TOKENIZER_H
+#define TXL_TEXT_TOKENIZER_H
 
 #include "kind.h"
 #include "lib/base/memory.h"
-#include "piece_stream.h"
+#include "pieces.h"
 #include "unicode.h"
 #include "vocabulary.h"
 
+/* What the kinds' encoders work with: where the text stands, and how symbols are passed on. */
 /* A place in the source. */
 struct place {
     uint64_t line, column; /* from 1; columns in code points, in the bytes kind in bytes */
@@ -108,5 +110,36 @@ struct gathered_place gathered_start(const struct gathered *gathered);
 /* Moves the place forwards to the code point that contains byte `at` of the text.  Takes time in
  * proportion to the distance. */
 void gathered_move(const struct gathered *gathered, struct gathered_place *place, size_t at);
+
+/* Text to ids: a txl_encoder made from a vocabulary alone, without a model. */
+
+/* txl_encoder_new with the vocabulary itself, which must outlive the encoder. */
+txl_status encoder_new(const struct vocabulary *vocabulary, const txl_encoding *encoding,
+                       txl_encoder **encoder, txl_error *error);
+
+/* What the kinds' decoders work with. */
+
+struct txl_decoder {
+    const struct vocabulary *vocabulary;
+    const struct kind_decoder *kind;
+    struct buffer out; /* text for the caller */
+    void *own;         /* the kind's, behind this struct */
+};
+
+/* Adds bytes to the text for the caller. */
+txl_status decode_add(txl_decoder *decoder, const char *bytes, size_t length, txl_error *error);
+
+/* Ids to text: a txl_decoder made from a vocabulary alone, without a model. */
+
+/* txl_decoder_new with the vocabulary itself, which must outlive the decoder. */
+txl_status decoder_new(const struct vocabulary *vocabulary, bool raw, txl_decoder **decoder,
+                       txl_error *error);
+
+/* The encoders and decoders in the kinds' files, for the table in kind.c. */
+
+extern const struct kind_encoder words_encoder, bytes_encoder, characters_encoder, pieces_encoder,
+    xlnet_encoder;
+extern const struct kind_decoder words_decoder, bytes_decoder, characters_decoder, pieces_decoder,
+    xlnet_decoder;
 
 #endif

@@ -4,8 +4,8 @@
  * The pieces are exactly the library's, as long as all ways to cut the text agree on some place at
  * least every PIECES_EXACT bytes of the source.  Spaces are such places in models whose pieces
  * contain none.  A longer stretch without one is cut after PIECES_EXACT bytes. */
-#ifndef TXL_PIECE_STREAM_H
-#define TXL_PIECE_STREAM_H
+#ifndef TXL_TEXT_PIECES_H
+#define TXL_TEXT_PIECES_H
 
 #include "sentencepiece.h"
 

@@ -1,13 +1,40 @@
+/* A text as tokens, whose bytes give it back, and literal bytes for the rest. */
+#ifndef TXL_COMPRESS_LOSSLESS_H
+#define TXL_COMPRESS_LOSSLESS_H
+
+#include "lib/text/tokenizer.h"
+#include "lib/text/vocabulary.h"
+
+/* An element of a text: a token's id, or ~byte, which is negative, for a literal. */
+static inline int32_t literal_of(unsigned char byte) {
+    return ~(int32_t)byte;
+}
+
+struct lossless {
+    const struct token_bytes *table;
+    txl_encoder *encoder;
+    const char *text;
+    size_t size, at; /* what is at `text`, and how much of it the elements so far write */
+    bool loose;      /* as token_bytes_at has it, at `at` */
+    int32_t *elements;
+    size_t n;
+};
+
+/* `table` is the vocabulary's; both must outlive it.  Close it after a failure too. */
+txl_status lossless_open(struct lossless *lossless, const struct vocabulary *vocabulary,
+                         const struct token_bytes *table, txl_error *error);
+void lossless_close(struct lossless *lossless);
+
+/* Sets elements[*n], *n <= size, to what writes text[size]. */
+txl_status lossless_parse(struct lossless *lossless, const char *text, size_t size,
+                          int32_t *elements, size_t *n, txl_error *error);
+
 /* The bytes that a token writes when a text is put together again byte for byte: for each id a
  * fixed string, and one rule for the first symbol of a line.  weights-format.md states it: files
  * depend on it for ever.
  *
- * A decoder (decoder.h) makes text for people instead: it may wait for later symbols, and replaces
- * what is no UTF-8. */
-#ifndef TXL_TOKEN_BYTES_H
-#define TXL_TOKEN_BYTES_H
-
-#include "vocabulary.h"
+ * A decoder (tokenizer.h) makes text for people instead: it may wait for later symbols, and
+ * replaces what is no UTF-8. */
 
 struct token_bytes {
     char *text;    /* all strings */

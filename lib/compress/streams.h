@@ -1,12 +1,12 @@
 /* Streams of a frame: texts that are coded side by side.  Each is read by a copy of one fresh
  * session, and the copies are fed together, a token at a time. */
-#ifndef TXL_TOKEN_STREAMS_H
-#define TXL_TOKEN_STREAMS_H
+#ifndef TXL_COMPRESS_STREAMS_H
+#define TXL_COMPRESS_STREAMS_H
 
-#include "compressed_file.h"
-#include "lib/coder/adaptive_bytes.h"
-#include "lib/text/token_bytes.h"
-#include "model.h"
+#include "byte_model.h"
+#include "frames.h"
+#include "lib/session/model.h"
+#include "lossless.h"
 
 /* What codes with one model and settings. */
 struct stream_coder {

@@ -1,7 +1,7 @@
 /* A flag, and bytes predicted by the byte before: their frequencies follow what was coded so far.
  * Knows no model. */
-#ifndef TXL_ADAPTIVE_BYTES_H
-#define TXL_ADAPTIVE_BYTES_H
+#ifndef TXL_COMPRESS_BYTE_MODEL_H
+#define TXL_COMPRESS_BYTE_MODEL_H
 
 #include "range_coder.h"
 

@@ -1,3 +1,14 @@
+/* Text to ids, and ids to text, with the parts that all kinds of text share. */
+#include "tokenizer.h"
+#include "lib/base/error.h"
+#include "lib/base/white_space.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unictype.h>
+
 /* Text to ids.
  *
  * Bytes come in pieces of any size, cut anywhere, and go through three stages, which keep a small
@@ -10,18 +21,6 @@
  *
  * The bytes kind goes straight from the first to the last.  Memory does not grow with the text.
  * Every code point carries the place of its bytes in the source, and so does every symbol. */
-#include "encoder.h"
-
-#include "encode.h"
-#include "lib/base/error.h"
-#include "lib/base/white_space.h"
-
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unictype.h>
-
 enum {
     /* ASCII characters taken at once. */
     PLAIN_RUN = 4096,
@@ -408,7 +407,7 @@ static txl_status finish_text(txl_encoder *encoder, txl_error *error) {
     return status;
 }
 
-static void start_text(txl_encoder *encoder) {
+static void start_encoding(txl_encoder *encoder) {
     encoder->at = (struct position){.here = {1, 1, 0, 0}};
     if (encoder->kind->start)
         encoder->kind->start(encoder);
@@ -431,7 +430,7 @@ txl_status encoder_new(const struct vocabulary *vocabulary, const txl_encoding *
         txl_encoder_free(made);
         return status;
     }
-    start_text(made);
+    start_encoding(made);
     *encoder = made;
     return TXL_OK;
 }
@@ -445,7 +444,7 @@ txl_status txl_encoder_feed(txl_encoder *encoder, const char *text, size_t lengt
 
 txl_status txl_encoder_finish(txl_encoder *encoder, txl_error *error) {
     txl_status status = finish_text(encoder, error);
-    start_text(encoder);
+    start_encoding(encoder);
     return status;
 }
 
@@ -459,4 +458,97 @@ void txl_encoder_free(txl_encoder *encoder) {
     if (encoder->kind->close)
         encoder->kind->close(encoder);
     free(encoder);
+}
+
+/* Ids to text, one symbol at a time.  After each, it gives the text that no later id can change. */
+
+txl_status decode_add(txl_decoder *decoder, const char *bytes, size_t length, txl_error *error) {
+    if (!buffer_append(&decoder->out, bytes, length))
+        return txl_fail_memory(error, "a symbol's text", decoder->out.length + length);
+    return TXL_OK;
+}
+
+static txl_status add_symbol(txl_decoder *decoder, int32_t id, txl_error *error) {
+    size_t length;
+    const char *spelling = vocabulary_symbol(decoder->vocabulary, id, &length);
+    if (!spelling)
+        return txl_fail(error, TXL_ARGUMENT, "id %" PRId32 ", expected 0 to %" PRId32, id,
+                        decoder->vocabulary->n - 1);
+    return decoder->kind->symbol(decoder, id, spelling, length, error);
+}
+
+static void start_decoding(txl_decoder *decoder) {
+    if (decoder->kind->start)
+        decoder->kind->start(decoder);
+}
+
+static void give_text(const txl_decoder *decoder, const char **text, size_t *length) {
+    *text = decoder->out.length > 0 ? decoder->out.data : "";
+    *length = decoder->out.length;
+}
+
+/* ---- The public functions ----------------------------------------------------------------- */
+
+txl_status decoder_new(const struct vocabulary *vocabulary, bool raw, txl_decoder **decoder,
+                       txl_error *error) {
+    const struct kind_decoder *kind = text_kind(vocabulary->kind)->decoder;
+    txl_decoder *made = calloc(1, sizeof *made + kind->own_size);
+    if (!made)
+        return txl_fail_memory(error, "the decoder", sizeof *made + kind->own_size);
+    *made = (txl_decoder){.vocabulary = vocabulary, .kind = kind, .own = made + 1};
+    txl_status status = kind->open ? kind->open(made, raw, error) : TXL_OK;
+    if (status) {
+        txl_decoder_free(made);
+        return status;
+    }
+    start_decoding(made);
+    *decoder = made;
+    return TXL_OK;
+}
+
+txl_status txl_decoder_push(txl_decoder *decoder, int32_t id, const char **text, size_t *length,
+                            txl_error *error) {
+    decoder->out.length = 0;
+    txl_status status = add_symbol(decoder, id, error);
+    give_text(decoder, text, length);
+    return status;
+}
+
+txl_status txl_decoder_push_spelling(txl_decoder *decoder, const char *spelling, size_t n,
+                                     const char **text, size_t *length, txl_error *error) {
+    decoder->out.length = 0;
+    int32_t id = vocabulary_find(decoder->vocabulary, spelling, n);
+    txl_status status = decoder->kind->symbol(decoder, id, spelling, n, error);
+    give_text(decoder, text, length);
+    return status;
+}
+
+txl_status txl_decoder_finish(txl_decoder *decoder, const char **text, size_t *length,
+                              txl_error *error) {
+    decoder->out.length = 0;
+    txl_status status = decoder->kind->finish ? decoder->kind->finish(decoder, error) : TXL_OK;
+    start_decoding(decoder);
+    give_text(decoder, text, length);
+    return status;
+}
+
+txl_status txl_decoder_continue(txl_decoder *decoder, const int32_t *ids, size_t n, char tail,
+                                txl_error *error) {
+    start_decoding(decoder);
+    for (size_t i = 0; i < n; i++) {
+        decoder->out.length = 0;
+        txl_status status = add_symbol(decoder, ids[i], error);
+        if (status)
+            return status;
+    }
+    return decoder->kind->shown ? decoder->kind->shown(decoder, tail, error) : TXL_OK;
+}
+
+void txl_decoder_free(txl_decoder *decoder) {
+    if (!decoder)
+        return;
+    if (decoder->kind->close)
+        decoder->kind->close(decoder);
+    buffer_free(&decoder->out);
+    free(decoder);
 }

@@ -1,6 +1,6 @@
 /* What compressing and decompressing share: which models may do it, and their memory. */
-#ifndef TXL_COMPRESS_H
-#define TXL_COMPRESS_H
+#ifndef TXL_COMPRESS_COMPRESS_H
+#define TXL_COMPRESS_COMPRESS_H
 
 #include "txl.h"
 

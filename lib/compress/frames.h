@@ -1,7 +1,7 @@
 /* The parts of a compressed file as bytes (weights-format.md): the header of a frame, and the
  * trailer.  Files may come from anybody: what is read is checked before it is used. */
-#ifndef TXL_COMPRESSED_FILE_H
-#define TXL_COMPRESSED_FILE_H
+#ifndef TXL_COMPRESS_FRAMES_H
+#define TXL_COMPRESS_FRAMES_H
 
 #include "lib/base/limits.h"
 #include "lib/base/memory.h"

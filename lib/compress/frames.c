@@ -1,5 +1,5 @@
 /* Writes and checks the headers of frames, and trailers. */
-#include "compressed_file.h"
+#include "frames.h"
 #include "lib/base/error.h"
 
 #include <endian.h>

@@ -14,10 +14,10 @@
  * The names of symbols (<mask>, <sep>, ...) become these symbols, and each part of the text between
  * them is a text of its own.  But text that follows <mask> without white space continues the
  * word. */
-#ifndef TXL_XLNET_TEXT_H
-#define TXL_XLNET_TEXT_H
+#ifndef TXL_TEXT_XLNET_H
+#define TXL_TEXT_XLNET_H
 
-#include "piece_stream.h"
+#include "pieces.h"
 #include "vocabulary.h"
 
 /* How the names of symbols are treated. */

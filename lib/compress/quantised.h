@@ -2,8 +2,8 @@
  *     frequency[i] = 1 + floor(e[i] * ((T - n) / sum)),  e[i] = exp(logit i - the largest)
  * in double precision, T being 2^24 or, of more than 65,536 entries, 2^30; the others have 0.  The
  * total is the sum of the frequencies.  Files depend on every bit of it (weights-format.md). */
-#ifndef TXL_QUANTISED_H
-#define TXL_QUANTISED_H
+#ifndef TXL_COMPRESS_QUANTISED_H
+#define TXL_COMPRESS_QUANTISED_H
 
 #include <stdbool.h>
 #include <stddef.h>
