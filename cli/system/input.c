@@ -445,7 +445,7 @@ bool input_has_text(void) {
     if (fstat(STDIN_FILENO, &about) != 0)
         return false;
     if (S_ISREG(about.st_mode))
-        return lseek(STDIN_FILENO, 0, SEEK_CUR) < about.st_size;
+        return lseek(STDIN_FILENO, 0, SEEK_CUR) == 0 && about.st_size > 0;
     return S_ISFIFO(about.st_mode) && ioctl(STDIN_FILENO, FIONREAD, &n) == 0 && n > 0;
 }
 

@@ -92,7 +92,8 @@ bool input_rewind(struct input *input);
 
 /* True if standard input is not a terminal, so that reading it waits for nobody. */
 bool input_is_piped(void);
-/* Whether standard input is a pipe or a file with bytes that can be read at once. */
+/* Whether standard input is a pipe with bytes that can be read at once, or a file that nobody has
+ * read from: of a loop over its lines the rest is none of the program's. */
 bool input_has_text(void);
 
 #endif

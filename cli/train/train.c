@@ -749,9 +749,9 @@ static void close_all(struct train *t) {
 /* ---- The command -------------------------------------------------------------------------- */
 
 /* What a resumed run may have of its own, and what only a new model can. */
-static const char *const of_resumed[] = {"output", "valid",  "state",      "resume",
-                                         "log",    "report", "steps",      "epochs",
-                                         "hours",  "binary", COMMON_NAMES, NULL};
+static const char *const of_resumed[] = {"output",   "valid",   "state",      "resume", "log",
+                                         "report",   "steps",   "epochs",     "hours",  "binary",
+                                         "encoding", "invalid", COMMON_NAMES, NULL};
 static const char *const of_new[] = {"vocab",   "min-count", "shape",   "n-layer", "n-head",
                                      "d-head",  "d-model",   "d-inner", "d-embed", "div-val",
                                      "cutoffs", "pre-lnorm", NULL};

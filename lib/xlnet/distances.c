@@ -120,12 +120,15 @@ void distances_need(struct distances *p, const struct compute *compute, int64_t 
     add_sines(p, compute, -p->known_right - 1, -p->needed_right);
 }
 
-/* W_r R: R[n, d_model], W_r[n_head d_head, d_model] for the distances most to least. */
+/* W_r R: R[n, d_model], W_r[n_head d_head, d_model] for the distances most to least, in the same
+ * blocks however many distances are known: of a shorter one the products may differ by rounding. */
 static void fill_span(struct distances *p, const struct compute *compute, int l,
                       const struct xlnet_layer *layer, int64_t most, int64_t least) {
     size_t d_model = (size_t)p->net->d_model, d_head = (size_t)p->net->d_head;
-    for (int64_t first = most; first >= least; first -= DISTANCE_BLOCK) {
-        size_t n = (size_t)min_i64(DISTANCE_BLOCK, first - least + 1);
+    size_t n;
+    for (int64_t first = most; first >= least; first -= (int64_t)n) {
+        int64_t block = first < 0 ? DISTANCE_BLOCK : first % DISTANCE_BLOCK + 1;
+        n = (size_t)min_i64(block, first - least + 1);
         size_t row = (size_t)((int64_t)p->zero - first);
         compute_product(compute, n, sines_of(p, first), d_model, &layer->r, NULL, LINEAR,
                         p->projected, xlnet_width(p->net));
