@@ -830,6 +830,8 @@ TEST(foreign_bytes_are_no_loss) {
     free(text);
 }
 
+#define BYTES(literal) literal, sizeof(literal) - 1
+
 /* Where there is nothing to salvage, the file is refused as without salvaging. */
 TEST(nothing_is_salvaged_from_no_compressed_text) {
     static const struct {
@@ -837,15 +839,15 @@ TEST(nothing_is_salvaged_from_no_compressed_text) {
         size_t n;
         const char *why;
     } files[] = {
-        {"", 0, "empty; a compressed text has a trailer at least"},
-        {"a", 1, "not a compressed text (txl compress makes one)"},
-        {"a text of some length, with no frame\n", 37,
+        {BYTES(""), "empty; a compressed text has a trailer at least"},
+        {BYTES("a"), "not a compressed text (txl compress makes one)"},
+        {BYTES("a text of some length, with no frame\n"),
          "not a compressed text (txl compress makes one)"},
-        {"a \x93TXZ or \x93TXE in the middle does not make it one, long as it may be", 66,
+        {BYTES("a \x93TXZ or \x93TXE in the middle does not make it one, long as it may be"),
          "not a compressed text (txl compress makes one)"},
-        {"\x93T", 2, "damaged: it ends inside of the text, after byte 0"},
-        {"\x93TXZ\x01\x01\x01", 7, "damaged: it ends inside of the text, after byte 0"},
-        {"\x93TXE\x01\x00\x00\x00 this trailer has no checksum, and others may follow", 65,
+        {BYTES("\x93T"), "damaged: it ends inside of the text, after byte 0"},
+        {BYTES("\x93TXZ\x01\x01\x01"), "damaged: it ends inside of the text, after byte 0"},
+        {BYTES("\x93TXE\x01\x00\x00\x00 this trailer has no checksum, and others may follow"),
          "damaged: the checksum of the trailer differs"},
     };
     for (size_t i = 0; i < 2 * sizeof files / sizeof *files; i++) {

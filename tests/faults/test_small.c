@@ -35,7 +35,8 @@ static bool fits(size_t more) {
 
 static void put(const void *bytes, size_t size) {
     assert_true(fits(size));
-    memcpy(made.bytes + made.size, bytes, size);
+    if (size > 0)
+        memcpy(made.bytes + made.size, bytes, size);
     made.size += size;
 }
 
