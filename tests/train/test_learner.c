@@ -93,7 +93,7 @@ TEST(squares_are_set) {
     const txl_settings settings = {.tgt_len = 16, .mem_len = 24, .clamp_len = -1, .threads = 1};
     const txl_learning rms = {.method = TXL_LEARNING_RMS, .rate = 1, .epsilon = 1},
                        sgd = {.method = TXL_LEARNING_SGD, .rate = 1};
-    const float squares[] = {4, 0, 9}, negative = -1, none = NAN;
+    const float squares[] = {4, 0, 9}, negative = -1, none = NAN, endless = INFINITY;
     struct model_case c;
     txl_error error;
     txl_tensor tensor = {.name = ""};
@@ -114,6 +114,7 @@ TEST(squares_are_set) {
     assert_int_equal(txl_learner_set_squares(learner, "bias", 0, squares, 3, &error), TXL_ARGUMENT);
     assert_int_equal(txl_learner_set_squares(learner, bias, 0, &negative, 1, &error), TXL_FORMAT);
     assert_int_equal(txl_learner_set_squares(learner, bias, 0, &none, 1, &error), TXL_FORMAT);
+    assert_int_equal(txl_learner_set_squares(learner, bias, 0, &endless, 1, &error), TXL_FORMAT);
     assert_int_equal(txl_learner_set_squares(other, bias, 0, squares, 3, &error), TXL_ARGUMENT);
     txl_learner_free(learner);
     txl_learner_free(other);
