@@ -1,9 +1,8 @@
 /* The tables of published names.  PyTorch: the module and state dict of the published code, and
  * Hugging Face's, whose prefixes differ.  NVIDIA: the state dict of DeepLearningExamples.
  * TensorFlow: the variables of the authors' own code, whose dense kernels take rows of inputs. */
-#include "lib/transformer_xl/family.h"
+#include "lib/network/family.h"
 #include "lib/transformer_xl/parameters.h"
-#include "lib/xlnet/family.h"
 #include "lib/xlnet/parameters.h"
 #include "names.h"
 

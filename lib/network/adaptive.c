@@ -1,13 +1,18 @@
 /* The memory, the costs and the embedding of the vocabulary's bands, and the logits that scores and
  * distributions begin with. */
-#include "adaptive_softmax.h"
+#include "adaptive.h"
 #include "lib/base/exact_math.h"
+#include "lib/base/limits.h"
 #include "lib/base/memory.h"
 #include "lib/base/numbers.h"
 
+#include <math.h>
+#include <string.h>
+
 /* ---- Memory ------------------------------------------------------------------------------- */
 
-size_t adaptive_blocks(const struct matrix *w) {
+/* The blocks in which a softmax's entries are computed. */
+static size_t softmax_blocks(const struct matrix *w) {
     return (w->n_row + compute_block_rows(w) - 1) / compute_block_rows(w);
 }
 
@@ -15,10 +20,10 @@ size_t adaptive_blocks(const struct matrix *w) {
 static size_t max_blocks(const struct ends *ends) {
     size_t most = 0;
     for (int i = 0; i < ends->n_band; i++) {
-        size_t n = adaptive_blocks(&ends->band[i].softmax);
+        size_t n = softmax_blocks(&ends->band[i].softmax);
         most = n > most ? n : most;
     }
-    return most + (ends->n_band > 1 ? adaptive_blocks(&ends->cluster) : 0);
+    return most + (ends->n_band > 1 ? softmax_blocks(&ends->cluster) : 0);
 }
 
 size_t adaptive_scratch(const struct ends *ends, size_t max_x) {
@@ -149,8 +154,9 @@ void adaptive_embed(struct adaptive *a, const struct compute *compute, const int
 
 /* ---- Logits ------------------------------------------------------------------------------- */
 
-const float *adaptive_project(struct adaptive *a, const struct compute *compute, int i,
-                              const float *hidden, size_t n) {
+/* Projects n rows of hidden to the width of band i, if it has a projection. */
+static const float *project(struct adaptive *a, const struct compute *compute, int i,
+                            const float *hidden, size_t n) {
     const struct matrix *p = &a->ends->band[i].softmax_projection;
     if (!p->data)
         return hidden;
@@ -158,11 +164,14 @@ const float *adaptive_project(struct adaptive *a, const struct compute *compute,
     return a->narrow;
 }
 
-void adaptive_logits(struct adaptive *a, const struct compute *compute, int i, const float *hidden,
-                     size_t n, float *logit, size_t ld, float *cluster, size_t ldc) {
+/* logit[n, ld] = band i's tokens in its softmax; for band 0, cluster[n, ldc] = the clusters in the
+ * order of their matrix. */
+static void band_logits(struct adaptive *a, const struct compute *compute, int i,
+                        const float *hidden, size_t n, float *logit, size_t ld, float *cluster,
+                        size_t ldc) {
     const struct ends *ends = a->ends;
     const struct band *band = &ends->band[i];
-    const float *projected = adaptive_project(a, compute, i, hidden, n);
+    const float *projected = project(a, compute, i, hidden, n);
     compute_product(compute, n, projected, band->softmax.n_col, &band->softmax, band->softmax_bias,
                     LINEAR, logit, ld);
     if (i == 0 && ends->n_band > 1)
@@ -170,21 +179,360 @@ void adaptive_logits(struct adaptive *a, const struct compute *compute, int i, c
                         ends->cluster_bias, LINEAR, cluster, ldc);
 }
 
-double adaptive_sum(const struct kernels *kernels, const float *logit, size_t n,
-                    const float *cluster, size_t n_cluster, float *max, float *e) {
+/* The sum of exp(x - *max) over a row of a softmax's entries: n tokens and n_cluster clusters, one
+ * after the other.  e[n + n_cluster] receives the terms, unless it is NULL.  Like log_norm for
+ * the exact arithmetic. */
+static double sum_row(const struct kernels *kernels, const float *logit, size_t n,
+                      const float *cluster, size_t n_cluster, float *max, float *e) {
     float tokens = kernels->largest(n, logit), clusters = kernels->largest(n_cluster, cluster);
     *max = clusters > tokens ? clusters : tokens;
     double sum = kernels->exponentials(n, logit, *max, e);
     return sum + kernels->exponentials(n_cluster, cluster, *max, e ? e + n : NULL);
 }
 
-double adaptive_norm(const struct kernels *kernels, const float *logit, size_t n,
-                     const float *cluster, size_t n_cluster) {
+/* The number to subtract from a logit for its log-probability. */
+static double log_norm(const struct kernels *kernels, const float *logit, size_t n,
+                       const float *cluster, size_t n_cluster) {
     float max;
-    double sum = adaptive_sum(kernels, logit, n, cluster, n_cluster, &max, NULL);
+    double sum = sum_row(kernels, logit, n, cluster, n_cluster, &max, NULL);
     return (double)max + exact_log(sum);
 }
 
-float adaptive_round(double x) {
+/* Rounds a log-probability; every NaN becomes the same. */
+static float round_logprob(double x) {
     return x == x ? (float)x : float_of_bits(0x7fc00000);
+}
+
+/* Scores of targets: the head's softmax for all positions, then each other band's for the positions
+ * that wait for it.  No log-probability but the target's is kept. */
+
+/* ---- Fast arithmetic: by blocks of entries ------------------------------------------------ */
+
+/* A softmax at `count` positions over the rows of one matrix, or of two matrices, one after the
+ * other (the head's tokens and its clusters). */
+struct softmax {
+    struct adaptive *adaptive;
+    const struct compute *compute;
+    size_t count;
+    struct operand operand; /* `count` rows, projected to the band's width */
+    const struct matrix *w[2];
+    const float *bias[2];
+};
+
+/* Computes block i of the entries: its largest logit, its sum of exponentials, and the logits of
+ * the targets in it. */
+static void softmax_task(void *context, int i, int thread) {
+    const struct softmax *s = context;
+    struct adaptive *a = s->adaptive;
+    size_t block = (size_t)i, before = 0;
+    int part = 0;
+    if (block >= softmax_blocks(s->w[0])) {
+        part = 1;
+        block -= softmax_blocks(s->w[0]);
+        before = s->w[0]->n_row;
+    }
+    const struct matrix *w = s->w[part];
+    size_t rows = compute_block_rows(w), first = block * rows;
+    size_t n = w->n_row - first < rows ? w->n_row - first : rows;
+    /* The logits follow the scratch in which the block's weights are widened. */
+    float *logit = s->compute->scratch[thread] + compute_scratch(w, a->max_x) - a->max_x * rows;
+    compute_product_block(s->compute, thread, &s->operand, w, first, n, s->bias[part], LINEAR,
+                          logit, n);
+    for (size_t t = 0; t < s->count; t++) {
+        float *partial = a->partial + ((size_t)i * a->max_x + t) * 2;
+        s->compute->kernels->sum_exp(n, logit + t * n, &partial[0], &partial[1]);
+        if (a->entry[t] >= before + first && a->entry[t] < before + first + n)
+            a->logit[t] = logit[t * n + a->entry[t] - before - first];
+    }
+}
+
+/* log(sum of exp) at position t, combined from all blocks. */
+static double log_sum_exp(const struct adaptive *a, size_t blocks, size_t t) {
+    double max = -INFINITY, sum = 0;
+    for (size_t b = 0; b < blocks; b++) {
+        double x = a->partial[(b * a->max_x + t) * 2];
+        max = x > max ? x : max; /* GCC 12 for 64-bit ARM cannot compile fmax here */
+    }
+    for (size_t b = 0; b < blocks; b++) {
+        const float *partial = a->partial + (b * a->max_x + t) * 2;
+        sum += partial[1] * exp(partial[0] - max);
+    }
+    return max + log(sum);
+}
+
+/* ---- Exact arithmetic: by rows ------------------------------------------------------------ */
+
+/* Rows of a softmax, each a task. */
+struct exact_rows {
+    struct adaptive *adaptive;
+    const struct kernels *kernels;
+    int band;
+    float *logit; /* [n, ld] */
+    size_t ld;
+    float *nats;           /* [n] */
+    const double *cluster; /* [n]: to be added, or NULL */
+    const size_t *entry;   /* [n]: of the targets */
+    double *found;         /* [n]: the targets' log-probabilities */
+};
+
+static void score_row(void *context, int t, int thread) {
+    (void)thread;
+    const struct exact_rows *r = context;
+    const struct ends *ends = r->adaptive->ends;
+    size_t n = ends->band[r->band].n_token, n_cluster = ends_entries(ends, r->band) - n;
+    const float *logit = r->logit + (size_t)t * r->ld;
+    double norm = log_norm(r->kernels, logit, n, logit + n, n_cluster);
+    double logprob = (double)logit[r->entry[t]] - norm;
+    r->found[t] = logprob;
+    r->nats[t] = -round_logprob(r->cluster ? logprob + r->cluster[t] : logprob);
+}
+
+/* Scores `count` positions in band i: a->entry[count] are the targets' entries, nats[count] the
+ * results.  cluster[count] is added, unless it is NULL; found[count] is as in exact_rows. */
+static void score_rows(struct adaptive *a, const struct compute *compute, int i,
+                       const float *hidden, size_t count, const double *cluster, double *found,
+                       float *nats) {
+    size_t n = ends_entries(a->ends, i), most = a->most_logits / n, rows;
+    for (size_t done = 0; done < count; done += rows) {
+        rows = smaller(most, count - done);
+        struct exact_rows r = {.adaptive = a,
+                               .kernels = compute->kernels,
+                               .band = i,
+                               .logit = a->logits,
+                               .ld = n,
+                               .nats = nats + done,
+                               .cluster = cluster ? cluster + done : NULL,
+                               .entry = a->entry + done,
+                               .found = found + done};
+        band_logits(a, compute, i, hidden + done * a->ends->d_model, rows, a->logits, n,
+                    a->logits + a->ends->band[i].n_token, n);
+        pool_run(compute->pool, (int)rows, score_row, &r);
+    }
+}
+
+/* ---- Scores ------------------------------------------------------------------------------- */
+
+/* Lets a position wait to be scored in its target's band. */
+static void add_waiting(struct adaptive *a, const struct compute *compute, const float *hidden,
+                        int32_t target, double cluster, float *nats) {
+    size_t d_model = a->ends->d_model;
+    if (a->n_waiting == a->max_x)
+        adaptive_score_end(a, compute);
+    a->waiting_target[a->n_waiting] = target;
+    a->waiting_nats[a->n_waiting] = nats;
+    if (a->waiting_cluster)
+        a->waiting_cluster[a->n_waiting] = cluster;
+    memcpy(a->waiting_hidden + a->n_waiting * d_model, hidden, d_model * sizeof *hidden);
+    a->n_waiting++;
+}
+
+/* nats[n] of band i's a->entry[n], by blocks of its entries. */
+static void score_blocks(struct adaptive *a, const struct compute *compute, int i,
+                         const float *hidden, size_t n, float *nats) {
+    const struct ends *ends = a->ends;
+    const struct band *band = &ends->band[i];
+    const struct matrix *cluster = i == 0 && ends->n_band > 1 ? &ends->cluster : NULL;
+    const float *projected = project(a, compute, i, hidden, n);
+    struct softmax s = {
+        .adaptive = a,
+        .compute = compute,
+        .count = n,
+        .operand = compute_prepare(compute, n, projected, band->softmax.n_col, &band->softmax),
+        .w = {&band->softmax, cluster},
+        .bias = {band->softmax_bias, ends->cluster_bias}};
+    size_t blocks = softmax_blocks(&band->softmax) + (cluster ? softmax_blocks(cluster) : 0);
+    pool_run(compute->pool, (int)blocks, softmax_task, &s);
+    for (size_t t = 0; t < n; t++)
+        nats[t] = (float)(log_sum_exp(a, blocks, t) - a->logit[t]);
+}
+
+void adaptive_score(struct adaptive *a, const struct compute *compute, const float *hidden,
+                    size_t n, const int32_t *targets, float *nats) {
+    const struct ends *ends = a->ends;
+    bool exact = compute->kernels->is_exact;
+    for (size_t t = 0; t < n; t++) {
+        int i = ends_band_of(ends, (size_t)targets[t]);
+        a->entry[t] =
+            i == 0 ? (size_t)targets[t] : ends->band[0].n_token + ends_cluster_row(ends, i);
+    }
+    if (exact)
+        score_rows(a, compute, 0, hidden, n, NULL, a->found, nats);
+    else
+        score_blocks(a, compute, 0, hidden, n, nats);
+    for (size_t t = 0; t < n; t++)
+        if (ends_band_of(ends, (size_t)targets[t]) > 0)
+            add_waiting(a, compute, hidden + t * ends->d_model, targets[t], exact ? a->found[t] : 0,
+                        &nats[t]);
+}
+
+/* Scores the waiting positions a->member[count] in band i. */
+static void score_members(struct adaptive *a, const struct compute *compute, int i, size_t count) {
+    bool exact = compute->kernels->is_exact;
+    size_t d_model = a->ends->d_model;
+    for (size_t m = 0; m < count; m++) {
+        a->entry[m] = (size_t)a->waiting_target[a->member[m]] - a->ends->band[i].first;
+        memcpy(a->gather + m * d_model, a->waiting_hidden + a->member[m] * d_model,
+               d_model * sizeof *a->gather);
+        if (exact)
+            a->cluster[m] = a->waiting_cluster[a->member[m]];
+    }
+    if (exact)
+        score_rows(a, compute, i, a->gather, count, a->cluster, a->cluster + a->max_x, a->nats);
+    else
+        score_blocks(a, compute, i, a->gather, count, a->nats);
+    for (size_t m = 0; m < count; m++) {
+        float *nats = a->waiting_nats[a->member[m]];
+        *nats = exact ? a->nats[m] : *nats + a->nats[m];
+    }
+}
+
+void adaptive_score_end(struct adaptive *a, const struct compute *compute) {
+    for (int i = 1; i < a->ends->n_band && a->n_waiting > 0; i++) {
+        size_t count = ends_members(a->ends, i, a->waiting_target, a->n_waiting, a->member);
+        if (count > 0)
+            score_members(a, compute, i, count);
+    }
+    a->n_waiting = 0;
+}
+
+/* Whole distributions: the log-probabilities of a band's tokens, or the terms of its softmax.  Each
+ * row is a task. */
+
+/* Computes log-probabilities from logits, each row in a task of its own. */
+struct distributions {
+    const struct ends *ends;
+    const struct kernels *kernels;
+    int band;
+    float *logprob;       /* [n, n_token] */
+    const float *logit;   /* [n, n_band - 1]: of the clusters */
+    double *cluster;      /* [n, n_band]: what head_task finds */
+    const double *before; /* [n, n_band]: what it found before */
+};
+
+/* The softmax over band 0's tokens and the clusters, whose logits are in the order of their
+ * matrix. */
+static void head_task(void *context, int t, int thread) {
+    (void)thread;
+    const struct distributions *d = context;
+    const struct ends *ends = d->ends;
+    size_t n = ends->band[0].n_token, n_cluster = (size_t)ends->n_band - 1;
+    float *logprob = d->logprob + (size_t)t * ends_n_token(ends);
+    const float *tail = d->logit + (size_t)t * n_cluster;
+    double *cluster = d->cluster + (size_t)t * (size_t)ends->n_band;
+    float max, sum, top = -INFINITY;
+    d->kernels->sum_exp(n, logprob, &max, &sum);
+    for (size_t i = 0; i < n_cluster; i++)
+        top = tail[i] > top ? tail[i] : top;
+    double total = sum;
+    if (top > max) {
+        total *= exp((double)max - top);
+        max = top;
+    }
+    for (size_t i = 0; i < n_cluster; i++)
+        total += exp((double)tail[i] - max);
+    float norm = (float)(max + log(total));
+    for (size_t i = 0; i < n; i++)
+        logprob[i] -= norm;
+    for (int i = 1; i < ends->n_band; i++)
+        cluster[i] = tail[ends_cluster_row(ends, i)] - norm;
+}
+
+static void exact_head_task(void *context, int t, int thread) {
+    (void)thread;
+    const struct distributions *d = context;
+    const struct ends *ends = d->ends;
+    size_t n = ends->band[0].n_token, n_cluster = (size_t)ends->n_band - 1;
+    float *logprob = d->logprob + (size_t)t * ends_n_token(ends);
+    const float *tail = d->logit + (size_t)t * n_cluster;
+    double norm = log_norm(d->kernels, logprob, n, tail, n_cluster);
+    for (size_t i = 0; i < n; i++)
+        logprob[i] = round_logprob((double)logprob[i] - norm);
+    for (int i = 1; i < ends->n_band; i++)
+        d->cluster[(size_t)t * (size_t)ends->n_band + (size_t)i] =
+            (double)tail[ends_cluster_row(ends, i)] - norm;
+}
+
+void adaptive_head(struct adaptive *a, const struct compute *compute, const float *hidden, size_t n,
+                   float *logprob, double *cluster) {
+    const struct ends *ends = a->ends;
+    struct distributions d = {.ends = ends,
+                              .kernels = compute->kernels,
+                              .logprob = logprob,
+                              .logit = a->cluster_logit,
+                              .cluster = cluster};
+    band_logits(a, compute, 0, hidden, n, logprob, ends_n_token(ends), a->cluster_logit,
+                (size_t)ends->n_band - 1);
+    pool_run(compute->pool, (int)n, compute->kernels->is_exact ? exact_head_task : head_task, &d);
+}
+
+/* Where the logits of task t's band are, and what its cluster has. */
+static float *tail_row(const struct distributions *d, int t) {
+    return d->logprob + (size_t)t * ends_n_token(d->ends) + d->ends->band[d->band].first;
+}
+
+static double tail_cluster(const struct distributions *d, int t) {
+    return d->before[(size_t)t * (size_t)d->ends->n_band + (size_t)d->band];
+}
+
+static void tail_task(void *context, int t, int thread) {
+    (void)thread;
+    const struct distributions *d = context;
+    const struct band *band = &d->ends->band[d->band];
+    float *logprob = tail_row(d, t), cluster = (float)tail_cluster(d, t);
+    float max, sum;
+    d->kernels->sum_exp(band->n_token, logprob, &max, &sum);
+    float shift = (float)(cluster - max - log((double)sum));
+    for (size_t j = 0; j < band->n_token; j++)
+        logprob[j] += shift;
+}
+
+static void exact_tail_task(void *context, int t, int thread) {
+    (void)thread;
+    const struct distributions *d = context;
+    size_t n = d->ends->band[d->band].n_token;
+    float *logprob = tail_row(d, t);
+    double norm = log_norm(d->kernels, logprob, n, NULL, 0), cluster = tail_cluster(d, t);
+    for (size_t j = 0; j < n; j++)
+        logprob[j] = round_logprob((double)logprob[j] - norm + cluster);
+}
+
+void adaptive_tail(struct adaptive *a, const struct compute *compute, const float *hidden, size_t n,
+                   int i, const double *cluster, float *logprob) {
+    struct distributions d = {.ends = a->ends,
+                              .kernels = compute->kernels,
+                              .band = i,
+                              .logprob = logprob,
+                              .before = cluster};
+    band_logits(a, compute, i, hidden, n, logprob + a->ends->band[i].first, ends_n_token(a->ends),
+                NULL, 0);
+    pool_run(compute->pool, (int)n, compute->kernels->is_exact ? exact_tail_task : tail_task, &d);
+}
+
+/* ---- Before the division ------------------------------------------------------------------ */
+
+struct weighed {
+    const struct ends *ends;
+    const struct kernels *kernels;
+    int band;
+    float *e; /* [n, lde] */
+    size_t lde;
+    double *sum; /* [n] */
+};
+
+static void weigh_row(void *context, int t, int thread) {
+    (void)thread;
+    const struct weighed *w = context;
+    size_t n = w->ends->band[w->band].n_token, n_cluster = ends_entries(w->ends, w->band) - n;
+    float *e = w->e + (size_t)t * w->lde, max, moved[MAX_BAND];
+    w->sum[t] = sum_row(w->kernels, e, n, e + n, n_cluster, &max, e);
+    memcpy(moved, e + n, n_cluster * sizeof *moved);
+    for (size_t i = 1; i <= n_cluster; i++)
+        e[n + i - 1] = moved[ends_cluster_row(w->ends, (int)i)];
+}
+
+void adaptive_weights(struct adaptive *a, const struct compute *compute, const float *hidden,
+                      size_t n, int i, float *e, size_t lde, double *sum) {
+    struct weighed w = {a->ends, compute->kernels, i, e, lde, sum};
+    band_logits(a, compute, i, hidden, n, e, lde, e + a->ends->band[i].n_token, lde);
+    pool_run(compute->pool, (int)n, weigh_row, &w);
 }

@@ -1,8 +1,8 @@
 /* The two ends of the network: token embedding and softmax, adaptive or plain (a plain one has one
  * band).  Grave et al. 2017, "Efficient softmax approximation for GPUs"; Baevski & Auli 2019,
  * "Adaptive Input Representations for Neural Language Modeling". */
-#ifndef TXL_ADAPTIVE_H
-#define TXL_ADAPTIVE_H
+#ifndef TXL_NETWORK_ADAPTIVE_H
+#define TXL_NETWORK_ADAPTIVE_H
 
 #include "compute.h"
 

@@ -12,15 +12,23 @@
  * another way.
  *
  * The exact arithmetic has one way for any number of rows: dot products of rows of activations and
- * rows of weights, which few rows read as they are stored and many rows widened. */
+ * rows of weights, which few rows read as they are stored and many rows widened.
+ *
+ * What else a session computes with stands here too: reading ahead, layer norm, and OpenBLAS's
+ * state. */
 #include "compute.h"
-#include "blas.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
 #include "lib/base/numbers.h"
+#include "lib/base/threads.h"
 
+#include <assert.h>
 #include <cblas.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <strings.h>
 #include <sys/mman.h>
 
 enum {
@@ -43,6 +51,117 @@ enum {
     SGEMM_TASKS = 8, /* calls that a product is cut into, at least, if it is large enough */
     WIDE_ROWS = 48   /* rows of weights that a task packs: few, so that threads end together */
 };
+
+/* ---- Reading ahead ------------------------------------------------------------------------ */
+
+/* Each generated token is multiplied by the same matrices in the same order.  So a thread that
+ * waits for the others fetches what it will read next into its cache, and the memory is busy
+ * between the products too.  No result depends on it. */
+
+enum {
+    FETCH_BYTES = 512,     /* at a time */
+    AHEAD_BYTES = 1 << 17, /* of a thread's part of one matrix */
+    AHEAD_MATRICES = 2,    /* matrices ahead */
+    CACHE_LINE = 64
+};
+
+/* Where a thread fetches: in which product, and where in its part of that product's matrix. */
+struct cursor {
+    size_t product;
+    const char *at, *end;   /* the elements left; NULL: not yet begun */
+    const float *scale;     /* scales of the elements at `at`, or NULL */
+    char apart[CACHE_LINE]; /* no two in one cache line */
+};
+
+struct ordered {
+    const struct matrix *w;
+    size_t rows; /* of a task */
+};
+
+/* Products are numbered; numbers i, i + n, i + 2 n, ... are those with matrix order[i]. */
+struct read_ahead {
+    int threads;
+    size_t n, most;
+    struct ordered *order; /* [n] */
+    struct cursor *cursor; /* [threads] */
+    size_t count;          /* products so far, skipped ones included */
+    atomic_size_t next;    /* the next product, or NONE */
+};
+
+static const size_t NONE = SIZE_MAX;
+
+/* Takes the memory for so many threads and matrices; NULL from an arena that only adds up. */
+static struct read_ahead *read_ahead_lay_out(int threads, size_t most, struct arena *arena) {
+    struct read_ahead *ahead = arena_take(arena, 1, sizeof *ahead);
+    struct ordered *order = arena_take(arena, most, sizeof *order);
+    struct cursor *cursor = arena_take(arena, (uint64_t)threads, sizeof *cursor);
+    if (!ahead)
+        return NULL;
+    *ahead =
+        (struct read_ahead){.threads = threads, .most = most, .order = order, .cursor = cursor};
+    atomic_init(&ahead->next, NONE);
+    return ahead;
+}
+
+/* Adds the matrix that is read after those added before, in tasks of `rows` rows (see pool_run).
+ * Its elements must not move. */
+static void read_ahead_add(struct read_ahead *ahead, const struct matrix *w, size_t rows) {
+    assert(ahead->n < ahead->most);
+    ahead->order[ahead->n++] = (struct ordered){w, rows};
+}
+
+/* Tells that a product with this matrix begins.  NULL: during this product nothing is fetched. */
+static void read_ahead_begin(struct read_ahead *ahead, const struct matrix *w) {
+    size_t left_out = 0;
+    if (!w)
+        atomic_store_explicit(&ahead->next, NONE, memory_order_relaxed);
+    while (left_out < ahead->n && ahead->order[(ahead->count + left_out) % ahead->n].w != w)
+        left_out++;
+    if (left_out == ahead->n)
+        return;
+    ahead->count += left_out + 1;
+    atomic_store_explicit(&ahead->next, ahead->count, memory_order_release);
+}
+
+static void begin_part(struct read_ahead *ahead, struct cursor *cursor, int thread) {
+    const struct ordered *order = &ahead->order[cursor->product % ahead->n];
+    const struct matrix *w = order->w;
+    int tasks = (int)((w->n_row + order->rows - 1) / order->rows);
+    size_t first = (size_t)pool_first_task(tasks, thread, ahead->threads) * order->rows;
+    size_t end = (size_t)pool_first_task(tasks, thread + 1, ahead->threads) * order->rows;
+    size_t row = w->n_col * weights_type_size(w->type), bytes = (end - first) * row;
+    cursor->at = (const char *)w->data + first * row;
+    cursor->end = cursor->at + (bytes < AHEAD_BYTES ? bytes : AHEAD_BYTES);
+    cursor->scale = w->scale ? w->scale + first * q8_blocks(w->n_col) : NULL;
+}
+
+/* Fetches a little more of the thread's part of the next matrices.  For pool_new_with: `context` is
+ * a struct read_ahead. */
+static bool read_ahead_fetch(void *context, int thread) {
+    struct read_ahead *ahead = context;
+    struct cursor *cursor = &ahead->cursor[thread];
+    size_t next = atomic_load_explicit(&ahead->next, memory_order_acquire);
+    if (next == NONE)
+        return false;
+    if (cursor->product < next)
+        *cursor = (struct cursor){.product = next};
+    if (cursor->product - next >= AHEAD_MATRICES)
+        return false;
+    if (!cursor->at)
+        begin_part(ahead, cursor, thread);
+    for (size_t i = 0; i < FETCH_BYTES; i += CACHE_LINE)
+        __builtin_prefetch(cursor->at + i, 0, 2);
+    if (cursor->scale) {
+        __builtin_prefetch(cursor->scale, 0, 2);
+        cursor->scale += FETCH_BYTES / Q8_BLOCK;
+    }
+    cursor->at += FETCH_BYTES;
+    if (cursor->at >= cursor->end)
+        *cursor = (struct cursor){.product = cursor->product + 1};
+    return true;
+}
+
+/* ---- Memory and threads ------------------------------------------------------------------- */
 
 /* OpenBLAS maps a buffer for each thread that calls it, and retries for ever if it cannot.  So the
  * same size is tried here first. */
@@ -415,4 +534,96 @@ void compute_product(const struct compute *compute, size_t n_x, const float *x, 
     }
     p.block = n_x <= FEW_ROWS ? stream_rows(w) : operand.packed ? PANEL_ROWS : packed_rows(w);
     pool_run(compute->pool, (int)blocks(w->n_row, p.block), product_task, &p);
+}
+
+/* ---- Layer norm --------------------------------------------------------------------------- */
+
+enum { NORM_BLOCK = 16 }; /* rows of a task */
+
+struct norm_run {
+    const struct compute *compute;
+    const struct layer_norm *norm;
+    size_t d_model;
+    float epsilon;
+    size_t n;
+    const float *x, *y;
+    float *out;
+};
+
+static void norm_task(void *context, int i, int thread) {
+    (void)thread;
+    const struct norm_run *z = context;
+    size_t d_model = z->d_model, first = (size_t)i * NORM_BLOCK;
+    for (size_t t = first; t < smaller(first + NORM_BLOCK, z->n); t++)
+        z->compute->kernels->layer_norm(d_model, z->x + t * d_model,
+                                        z->y ? z->y + t * d_model : NULL, z->norm->weight,
+                                        z->norm->bias, z->epsilon, z->out + t * d_model);
+}
+
+void compute_norm(const struct compute *compute, const struct layer_norm *norm, size_t d_model,
+                  double epsilon, size_t n, const float *x, const float *y, float *out) {
+    struct norm_run z = {compute, norm, d_model, (float)epsilon, n, x, y, out};
+    pool_run(compute->pool, (int)((n + NORM_BLOCK - 1) / NORM_BLOCK), norm_task, &z);
+}
+
+/* ---- OpenBLAS ----------------------------------------------------------------------------- */
+
+/* OpenBLAS's number of threads and its kernels, which are the process's.
+ *
+ * So the number of holders and the number to restore belong to the process too.  They are the only
+ * variables in lib/ that outlive a call and belong to no object; a lock guards them. */
+
+extern int openblas_get_num_threads(void);
+extern void openblas_set_num_threads(int n);
+extern char *openblas_get_corename(void);
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static size_t holders;
+static int before;
+
+void blas_threads_hold(void) {
+    pthread_mutex_lock(&lock);
+    if (holders++ == 0)
+        before = openblas_get_num_threads();
+    if (openblas_get_num_threads() != 1)
+        openblas_set_num_threads(1);
+    pthread_mutex_unlock(&lock);
+}
+
+void blas_threads_release(void) {
+    pthread_mutex_lock(&lock);
+    if (--holders == 0 && before != 1 && openblas_get_num_threads() == 1)
+        openblas_set_num_threads(before);
+    pthread_mutex_unlock(&lock);
+}
+
+/* The kernels for the widest vectors of the processor, and others that are as good. */
+struct core {
+    const char *name;
+    const char *equals[8];
+};
+
+static const struct core *best_core(void) {
+#if defined(__x86_64__)
+    static const struct core avx512 = {"SkylakeX", {"SkylakeX", "Cooperlake", "SapphireRapids"}};
+    static const struct core avx2 = {
+        "Haswell", {"Haswell", "Zen", "Excavator", "SkylakeX", "Cooperlake", "SapphireRapids"}};
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
+        return &avx512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return &avx2;
+#endif
+    return NULL;
+}
+
+const char *blas_better_core(void) {
+    const struct core *best = best_core();
+    if (!best)
+        return NULL;
+    for (int i = 0; i < 8 && best->equals[i]; i++)
+        if (strcasecmp(openblas_get_corename(), best->equals[i]) == 0)
+            return NULL;
+    return best->name;
 }

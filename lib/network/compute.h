@@ -1,13 +1,16 @@
 /* What a session computes with: kernels, threads and scratch memory. */
-#ifndef TXL_COMPUTE_H
-#define TXL_COMPUTE_H
+#ifndef TXL_NETWORK_COMPUTE_H
+#define TXL_NETWORK_COMPUTE_H
 
 #include "lib/base/memory.h"
 #include "lib/base/threads.h"
 #include "lib/kernels/kernels.h"
 #include "lib/kernels/packed_product.h"
-#include "read_ahead.h"
-#include "tensors.h"
+#include "parameters.h"
+
+#include <stdbool.h>
+
+struct read_ahead;
 
 struct compute {
     const struct kernels *kernels;
@@ -22,8 +25,8 @@ struct compute {
  * come, `most_order` the largest number of calls of compute_order. */
 void compute_lay_out(struct compute *compute, int threads, size_t scratch_size, size_t packed_size,
                      size_t most_order, struct arena *arena);
-/* Says that products of few rows read this matrix after those named before, so that it can be
- * prefetched.  A matrix without data is ignored. */
+/* Appends a matrix to the prefetch order: products of few rows read it next.  A matrix without data
+ * is ignored. */
 void compute_order(struct compute *compute, const struct matrix *w);
 /* Whether products of n_x rows with W are OpenBLAS's sgemm. */
 bool compute_uses_sgemm(const struct kernels *kernels, size_t n_x, const struct matrix *w);
@@ -72,5 +75,29 @@ size_t compute_block_rows(const struct matrix *w);
 void compute_product_block(const struct compute *compute, int thread, const struct operand *x,
                            const struct matrix *w, size_t first, size_t n, const float *bias,
                            enum activation activation, float *y, size_t ldy);
+
+/* Layer norm of the rows of a pass, divided among threads. */
+
+struct layer_norm {
+    const float *weight, *bias; /* [d_model] */
+};
+
+/* out[n, d_model] = LayerNorm(x + y), the rows divided among the threads.  y may be NULL, and out
+ * may be x. */
+void compute_norm(const struct compute *compute, const struct layer_norm *norm, size_t d_model,
+                  double epsilon, size_t n, const float *x, const float *y, float *out);
+
+/* OpenBLAS's state, which is one for the whole process. */
+
+/* blas_threads_hold sets its number of threads to 1, because sessions divide the work among threads
+ * of their own.  The last release puts back the number that the first hold found, unless the caller
+ * has set another one meanwhile. */
+void blas_threads_hold(void);
+void blas_threads_release(void);
+
+/* The core whose kernels OpenBLAS should use on this processor, or NULL if those that it uses are
+ * as fast.  OPENBLAS_CORETYPE may name a foreign core, and Debian 12's version takes some newer
+ * processors for very old ones. */
+const char *blas_better_core(void);
 
 #endif

@@ -158,4 +158,7 @@ txl_status family_read_settings(const struct family *family, const json_t *objec
 /* The settings as JSON, as in a file; NULL when out of memory.  The caller frees it. */
 char *family_settings_text(const struct family *family, const void *settings);
 
+/* The families, a folder each. */
+extern const struct family transformer_xl_family, xlnet_family;
+
 #endif

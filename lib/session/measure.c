@@ -5,7 +5,7 @@
 #include "lib/base/threads.h"
 #include "lib/kernels/kernels.h"
 #include "lib/kernels/packed_product.h"
-#include "lib/network/blas.h"
+#include "lib/network/compute.h"
 #include "lib/weights/weights.h"
 #include "txl.h"
 

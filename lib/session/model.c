@@ -2,13 +2,12 @@
 #include "model.h"
 #include "lib/base/error.h"
 #include "lib/base/json_memory.h"
-#include "lib/network/blas.h"
+#include "lib/network/compute.h"
+#include "lib/network/family.h"
 #include "lib/network/random_weights.h"
 #include "lib/text/kind.h"
 #include "lib/text/sentencepiece.h"
 #include "lib/text/tokenizer.h"
-#include "lib/transformer_xl/family.h"
-#include "lib/xlnet/family.h"
 
 #include <cblas.h>
 #include <stdlib.h>

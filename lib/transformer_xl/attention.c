@@ -1,6 +1,6 @@
 /* Attention: scores of queries with keys from the ring and position rows, and sums of values. */
 #include "attention.h"
-#include "lib/network/attend.h"
+#include "lib/network/kv_rows.h"
 
 #include <string.h>
 

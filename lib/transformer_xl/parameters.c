@@ -1,7 +1,7 @@
 /* The tables of a Transformer-XL's settings and parameters. */
 #include "parameters.h"
 #include "lib/base/error.h"
-#include "lib/network/parameter_rows.h"
+#include "lib/network/parameters.h"
 #include "transformer_xl.h"
 
 /* ---- Settings ----------------------------------------------------------------------------- */
@@ -191,12 +191,12 @@ static const struct parameter parameters[N_TRANSFORMER_XL_PARAMETER] = {
                      .when = U_OWN},
     [ATTENTION_V] = {"layer.*.attention.v", LAYER(VECTOR, USED_BY_TOKEN, v), VECTOR(HEADS),
                      .when = V_OWN},
-    NORM(ATTENTION_NORM, "layer.*.attention.norm", attention_norm),
-    LINEAR(FEED_FORWARD_1, "layer.*.feed_forward.1", feed_forward_1, feed_forward_bias_1, INNER,
-           MODEL),
-    LINEAR(FEED_FORWARD_2, "layer.*.feed_forward.2", feed_forward_2, feed_forward_bias_2, MODEL,
-           INNER),
-    NORM(FEED_FORWARD_NORM, "layer.*.feed_forward.norm", feed_forward_norm),
+    NORM_ROWS(ATTENTION_NORM, "layer.*.attention.norm", attention_norm),
+    LINEAR_ROWS(FEED_FORWARD_1, "layer.*.feed_forward.1", feed_forward_1, feed_forward_bias_1,
+                INNER, MODEL),
+    LINEAR_ROWS(FEED_FORWARD_2, "layer.*.feed_forward.2", feed_forward_2, feed_forward_bias_2,
+                MODEL, INNER),
+    NORM_ROWS(FEED_FORWARD_NORM, "layer.*.feed_forward.norm", feed_forward_norm),
 };
 
 static int count_parts(const void *settings, enum parameter_scope scope) {

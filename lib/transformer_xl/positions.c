@@ -2,7 +2,7 @@
 #include "positions.h"
 #include "lib/base/exact_math.h"
 #include "lib/base/memory.h"
-#include "lib/network/attend.h"
+#include "lib/network/kv_rows.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* The memory of a session: its size, its first content, copies of it, and rows to save; and the row
  * of the family, of which it is most. */
 #include "timeline.h"
-#include "family.h"
 #include "lib/base/error.h"
+#include "lib/network/family.h"
 
 #include <string.h>
 

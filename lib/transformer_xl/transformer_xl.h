@@ -1,9 +1,9 @@
 /* A Transformer-XL: its dimensions and pointers to its weights.  Read-only. */
-#ifndef TXL_TRANSFORMER_XL_H
-#define TXL_TRANSFORMER_XL_H
+#ifndef TXL_TRANSFORMER_XL_TRANSFORMER_XL_H
+#define TXL_TRANSFORMER_XL_TRANSFORMER_XL_H
 
+#include "lib/network/compute.h"
 #include "lib/network/family.h"
-#include "lib/network/norm.h"
 #include "parameters.h"
 
 struct layer {

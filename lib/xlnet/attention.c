@@ -2,7 +2,7 @@
  * values. */
 #include "attention.h"
 #include "lib/base/memory.h"
-#include "lib/network/attend.h"
+#include "lib/network/kv_rows.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "parameters.h"
 #include "lib/base/error.h"
 #include "lib/base/limits.h"
-#include "lib/network/parameter_rows.h"
+#include "lib/network/parameters.h"
 #include "xlnet.h"
 
 /* ---- Settings ----------------------------------------------------------------------------- */
@@ -92,12 +92,12 @@ static const struct parameter parameters[N_XLNET_PARAMETER] = {
     [XLNET_S] = {"layer.*.attention.s", LAYER(VECTOR, USED_BY_POSITIONS, s), VECTOR(HEADS)},
     [XLNET_SEGMENT] = {"layer.*.attention.segment", LAYER(VECTOR, USED_BY_POSITIONS, segment),
                        VECTOR(SEGMENTS)},
-    NORM(XLNET_ATTENTION_NORM, "layer.*.attention.norm", attention_norm),
-    LINEAR(XLNET_FEED_FORWARD_1, "layer.*.feed_forward.1", feed_forward_1, feed_forward_bias_1,
-           INNER, MODEL),
-    LINEAR(XLNET_FEED_FORWARD_2, "layer.*.feed_forward.2", feed_forward_2, feed_forward_bias_2,
-           MODEL, INNER),
-    NORM(XLNET_FEED_FORWARD_NORM, "layer.*.feed_forward.norm", feed_forward_norm),
+    NORM_ROWS(XLNET_ATTENTION_NORM, "layer.*.attention.norm", attention_norm),
+    LINEAR_ROWS(XLNET_FEED_FORWARD_1, "layer.*.feed_forward.1", feed_forward_1, feed_forward_bias_1,
+                INNER, MODEL),
+    LINEAR_ROWS(XLNET_FEED_FORWARD_2, "layer.*.feed_forward.2", feed_forward_2, feed_forward_bias_2,
+                MODEL, INNER),
+    NORM_ROWS(XLNET_FEED_FORWARD_NORM, "layer.*.feed_forward.norm", feed_forward_norm),
 };
 
 static int count_parts(const void *settings, enum parameter_scope scope) {

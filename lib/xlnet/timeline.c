@@ -1,9 +1,9 @@
 /* The memory of a session: its size, copies of it, and rows to save; and the row of the family, of
  * which it is most. */
 #include "timeline.h"
-#include "family.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
+#include "lib/network/family.h"
 
 /* ---- Sizes -------------------------------------------------------------------------------- */
 

@@ -1,9 +1,9 @@
 /* An XLNet: its dimensions and pointers to its weights.  Read-only. */
-#ifndef TXL_XLNET_H
-#define TXL_XLNET_H
+#ifndef TXL_XLNET_XLNET_H
+#define TXL_XLNET_XLNET_H
 
+#include "lib/network/compute.h"
 #include "lib/network/family.h"
-#include "lib/network/norm.h"
 #include "parameters.h"
 
 struct xlnet_layer {

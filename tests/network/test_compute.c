@@ -2,7 +2,6 @@
  * through compute.c, of every table of kernels, against plain double arithmetic. */
 #include "lib/base/numbers.h"
 #include "lib/kernels/kernels.h"
-#include "lib/network/blas.h"
 #include "lib/network/compute.h"
 #include "tests/unit.h"
 
