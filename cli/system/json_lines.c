@@ -93,6 +93,10 @@ static bool is_blank(const char *text, size_t length) {
 
 json_t *json_line_object(const char *text, size_t length, char *wrong, size_t size) {
     json_error_t where;
+    if (memchr(text, '\0', length)) { /* jansson passes over them */
+        snprintf(wrong, size, "is no JSON object: it has a NUL byte");
+        return NULL;
+    }
     json_t *object = json_loadb(text, length, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, &where);
     *wrong = '\0';
     if (json_is_object(object))
