@@ -1,7 +1,7 @@
 /* The list of all commands, and how they are found. */
 #include "commands.h"
 
-#include "cli/options/nearest.h"
+#include "cli/options/options.h"
 
 #include <string.h>
 

@@ -1,10 +1,10 @@
 /* txl info: describes a weights file or a checkpoint. */
+#include "cli/io/clean.h"
+#include "cli/io/confine.h"
+#include "cli/io/output.h"
+#include "cli/io/signals.h"
+#include "cli/io/terminal.h"
 #include "cli/model/settings.h"
-#include "cli/system/clean.h"
-#include "cli/system/confine.h"
-#include "cli/system/output.h"
-#include "cli/system/signals.h"
-#include "cli/system/terminal.h"
 #include "commands.h"
 #include "convert/converter.h"
 

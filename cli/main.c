@@ -1,7 +1,7 @@
 /* txl: finds the command and runs it. */
-#include "cli/system/output.h"
-#include "cli/system/signals.h"
-#include "cli/system/terminal.h"
+#include "cli/io/output.h"
+#include "cli/io/signals.h"
+#include "cli/io/terminal.h"
 #include "commands.h"
 #include "txl.h"
 

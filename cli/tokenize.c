@@ -1,8 +1,8 @@
 /* txl tokenize: text to symbols or ids, and back. */
+#include "cli/io/output.h"
+#include "cli/io/signals.h"
+#include "cli/io/terminal.h"
 #include "cli/model/model.h"
-#include "cli/system/output.h"
-#include "cli/system/signals.h"
-#include "cli/system/terminal.h"
 #include "cli/text/tokens.h"
 #include "cli/text/unknown.h"
 #include "commands.h"

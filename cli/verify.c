@@ -1,8 +1,8 @@
 /* txl verify: reads a weights file and compares every checksum. */
-#include "cli/system/confine.h"
-#include "cli/system/output.h"
-#include "cli/system/signals.h"
-#include "cli/system/terminal.h"
+#include "cli/io/confine.h"
+#include "cli/io/output.h"
+#include "cli/io/signals.h"
+#include "cli/io/terminal.h"
 #include "commands.h"
 #include "txl.h"
 

@@ -1,6 +1,6 @@
 /* txl version: the version of txl, its kernels and OpenBLAS's. */
-#include "cli/system/output.h"
-#include "cli/system/terminal.h"
+#include "cli/io/output.h"
+#include "cli/io/terminal.h"
 #include "commands.h"
 #include "txl.h"
 

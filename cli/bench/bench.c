@@ -2,14 +2,13 @@
  * the machine allows.  On many machines the bandwidth of the memory changes from one second to the
  * next, so the limits are measured again before every sample. */
 #include "cli/commands.h"
+#include "cli/io/output.h"
+#include "cli/io/signals.h"
+#include "cli/io/terminal.h"
 #include "cli/model/model.h"
 #include "cli/model/published.h"
 #include "cli/model/settings.h"
-#include "cli/options/numbers.h"
-#include "cli/system/fixed_line.h"
-#include "cli/system/output.h"
-#include "cli/system/signals.h"
-#include "cli/system/terminal.h"
+#include "cli/options/options.h"
 #include "training.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* Steps of training, to be timed. */
 #include "training.h"
 
-#include "cli/system/signals.h"
-#include "cli/system/terminal.h"
+#include "cli/io/signals.h"
+#include "cli/io/terminal.h"
 
 /* Steps of an epoch: the first ones have an empty memory, but they are few. */
 enum { EPOCH_STEPS = 1000 };

@@ -1,7 +1,7 @@
 /* txl compress, txl decompress: files to few bytes and back, with the habits of zstd. */
 #include "cli/commands.h"
-#include "cli/system/named_files.h"
-#include "cli/system/signals.h"
+#include "cli/io/signals.h"
+#include "cli/options/named_files.h"
 #include "known_models.h"
 #include "transfer.h"
 

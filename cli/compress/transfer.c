@@ -1,7 +1,7 @@
 /* Moves one file through a compressor or decompressor. */
 #include "transfer.h"
 
-#include "cli/system/signals.h"
+#include "cli/io/signals.h"
 #include "known_models.h"
 
 #include <errno.h>

@@ -2,9 +2,9 @@
 #ifndef CLI_TRANSFER_H
 #define CLI_TRANSFER_H
 
-#include "cli/system/input.h"
-#include "cli/system/output.h"
-#include "cli/system/terminal.h"
+#include "cli/io/input.h"
+#include "cli/io/output.h"
+#include "cli/io/terminal.h"
 #include "txl.h"
 
 struct known_models;

@@ -1,10 +1,10 @@
 /* txl fill: fills the gaps of a text, using the text on both sides of them. */
 #include "cli/commands.h"
+#include "cli/io/output.h"
+#include "cli/io/signals.h"
+#include "cli/io/terminal.h"
 #include "cli/model/sampling.h"
 #include "cli/model/settings.h"
-#include "cli/system/output.h"
-#include "cli/system/signals.h"
-#include "cli/system/terminal.h"
 #include "cli/text/tokens.h"
 #include "text.h"
 

@@ -1,8 +1,8 @@
 /* Reads a text with gaps, and prints it with the gaps filled. */
 #include "text.h"
 
-#include "cli/system/output.h"
-#include "cli/system/terminal.h"
+#include "cli/io/output.h"
+#include "cli/io/terminal.h"
 #include "cli/text/tokens.h"
 #include "lib/base/error.h"
 #include "lib/base/white_space.h"

@@ -2,8 +2,8 @@
 #ifndef CLI_FILL_TEXT_H
 #define CLI_FILL_TEXT_H
 
+#include "cli/io/input.h"
 #include "cli/model/model.h"
-#include "cli/system/input.h"
 #include "lib/base/memory.h"
 
 /* A position that is filled with one piece. */

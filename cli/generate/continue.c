@@ -2,9 +2,9 @@
  * them. */
 #include "continue.h"
 
-#include "cli/system/output.h"
-#include "cli/system/signals.h"
-#include "cli/system/terminal.h"
+#include "cli/io/output.h"
+#include "cli/io/signals.h"
+#include "cli/io/terminal.h"
 #include "sample.h"
 
 #include <inttypes.h>

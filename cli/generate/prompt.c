@@ -1,9 +1,9 @@
 /* Reads, echoes and feeds a prompt of any size in constant memory. */
 #include "prompt.h"
 
-#include "cli/system/output.h"
-#include "cli/system/signals.h"
-#include "cli/system/terminal.h"
+#include "cli/io/output.h"
+#include "cli/io/signals.h"
+#include "cli/io/terminal.h"
 #include "lib/base/error.h"
 #include "recent.h"
 

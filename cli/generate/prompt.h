@@ -2,8 +2,8 @@
 #ifndef CLI_PROMPT_H
 #define CLI_PROMPT_H
 
+#include "cli/io/input.h"
 #include "cli/model/model.h"
-#include "cli/system/input.h"
 #include "cli/text/tokens.h"
 #include "cli/text/unknown.h"
 #include "lib/base/memory.h"

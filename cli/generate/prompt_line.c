@@ -1,8 +1,8 @@
 /* Reads an object by the rows of generate's options. */
 #include "prompt_line.h"
 
-#include "cli/options/nearest.h"
-#include "cli/system/output.h"
+#include "cli/io/output.h"
+#include "cli/options/options.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

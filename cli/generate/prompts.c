@@ -3,10 +3,10 @@
  * Texts are printed in the order of their lines, so finished ones wait for those before them. */
 #include "prompts.h"
 
-#include "cli/system/json_lines.h"
-#include "cli/system/output.h"
-#include "cli/system/signals.h"
-#include "cli/system/terminal.h"
+#include "cli/io/input.h"
+#include "cli/io/output.h"
+#include "cli/io/signals.h"
+#include "cli/io/terminal.h"
 #include "continue.h"
 #include "prompt_line.h"
 #include "sample.h"

@@ -1,8 +1,8 @@
 /* The end of a text. */
 #include "recent.h"
 
+#include "cli/io/terminal.h"
 #include "cli/model/sampling.h"
-#include "cli/system/terminal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* Makes the tokens of one sample. */
 #include "sample.h"
 
-#include "cli/system/output.h"
-#include "cli/system/signals.h"
-#include "cli/system/terminal.h"
+#include "cli/io/output.h"
+#include "cli/io/signals.h"
+#include "cli/io/terminal.h"
 #include "lib/base/error.h"
 #include "lib/base/white_space.h"
 #include "recent.h"

@@ -1,7 +1,7 @@
 /* txl completion: scripts that let a shell complete command lines of txl, from the tables of all
  * commands.  The scripts call nothing, so that completing needs neither txl nor a model. */
 #include "cli/commands.h"
-#include "cli/system/output.h"
+#include "cli/io/output.h"
 
 #include <string.h>
 

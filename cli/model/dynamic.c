@@ -1,14 +1,14 @@
 /* Learners of txl ppl: their options, their statistics, what they write. */
 #include "dynamic.h"
 
-#include "cli/system/free_memory.h"
-#include "cli/system/input.h"
-#include "cli/system/output.h"
-#include "cli/system/signals.h"
-#include "cli/system/terminal.h"
+#include "cli/io/input.h"
+#include "cli/io/output.h"
+#include "cli/io/signals.h"
+#include "cli/io/terminal.h"
 #include "cli/text/tokens.h"
 #include "cli/text/unknown.h"
 #include "convert/converter.h"
+#include "model.h"
 
 #include <math.h>
 #include <stdio.h>

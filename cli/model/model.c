@@ -1,12 +1,14 @@
 /* Opens models, says what they are, and refuses what a family of networks cannot do. */
 #include "model.h"
 
-#include "cli/system/signals.h"
-#include "cli/system/terminal.h"
+#include "cli/io/signals.h"
+#include "cli/io/terminal.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 /* The weights file that is part of the program (default_model.c). */
 extern const unsigned char txl_default_model[];
@@ -123,4 +125,20 @@ bool model_allows(const struct model *model, const struct meaningless *options, 
 bool model_needs_both_sides(const struct model *model, const struct meaningless *options,
                             size_t n) {
     return model_sees_both_sides(model) || refuse_given(model, "a Transformer-XL", options, n);
+}
+
+double free_memory(void) {
+    unsigned long long kib = 0;
+    char line[256];
+    struct rlimit limit;
+    double bytes = 1e18;
+    FILE *file = fopen("/proc/meminfo", "re");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
+            bytes = 1024 * (double)kib;
+    if (file)
+        fclose(file);
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && (double)limit.rlim_cur < bytes)
+        bytes = (double)limit.rlim_cur;
+    return bytes;
 }

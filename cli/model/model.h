@@ -62,4 +62,7 @@ bool model_allows(const struct model *model, const struct meaningless *options, 
 /* The same for options that mean something to an XLNet alone. */
 bool model_needs_both_sides(const struct model *model, const struct meaningless *options, size_t n);
 
+/* Bytes of available memory, or what is left of the process's own limit. */
+double free_memory(void);
+
 #endif

@@ -1,7 +1,6 @@
 /* How a token is drawn: from the options to the library's terms, and back to what is printed. */
 #include "sampling.h"
-#include "cli/system/fixed_line.h"
-#include "cli/system/terminal.h"
+#include "cli/io/terminal.h"
 
 #include <errno.h>
 #include <math.h>

@@ -2,9 +2,8 @@
  * line are printed from the same rows, and so are the settings of a model that txl info prints. */
 #include "settings.h"
 
-#include "cli/system/fixed_line.h"
-#include "cli/system/output.h"
-#include "cli/system/terminal.h"
+#include "cli/io/output.h"
+#include "cli/io/terminal.h"
 
 #include <inttypes.h>
 #include <string.h>

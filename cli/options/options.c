@@ -1,24 +1,210 @@
 /* Parses a command line by its table, and prints the table as help. */
 #include "options.h"
-
-#include "cli/system/fixed_line.h"
-#include "cli/system/input.h"
-#include "cli/system/output.h"
-#include "cli/system/signals.h"
-#include "cli/system/terminal.h"
-#include "files_from.h"
-#include "nearest.h"
-#include "numbers.h"
+#include "cli/io/input.h"
+#include "cli/io/output.h"
+#include "cli/io/signals.h"
+#include "cli/io/terminal.h"
+#include "lib/base/memory.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* ---- Numbers: their form is checked before the C library reads them ------------------------ */
+
+static const char digits[] = "0123456789";
+
+static bool is_whole(const char *text) {
+    text += *text == '-';
+    return *text != '\0' && text[strspn(text, digits)] == '\0';
+}
+
+bool number_integer(const char *text, int64_t *value) {
+    if (!is_whole(text))
+        return false;
+    errno = 0;
+    long long number = strtoll(text, NULL, 10);
+    if (errno != 0 || (number == 0 && *text == '-'))
+        return false;
+    *value = number;
+    return true;
+}
+
+/* "-12.5e-3": either part of the mantissa may be empty, not both. */
+static bool is_decimal(const char *text) {
+    text += *text == '-';
+    size_t before = strspn(text, digits), after = 0;
+    text += before;
+    if (*text == '.') {
+        after = strspn(++text, digits);
+        text += after;
+    }
+    if (before + after == 0)
+        return false;
+    if (*text != 'e' && *text != 'E')
+        return *text == '\0';
+    text++;
+    text += *text == '-' || *text == '+';
+    return *text != '\0' && text[strspn(text, digits)] == '\0';
+}
+
+bool number_real(const char *text, double *value) {
+    if (!is_decimal(text))
+        return false;
+    errno = 0;
+    double number = strtod(text, NULL);
+    if (errno != 0 || (number == 0 && *text == '-'))
+        return false;
+    *value = number;
+    return true;
+}
+
+int *number_list(const char *text, size_t *n) {
+    int *list = calloc(strlen(text) / 2 + 1, sizeof *list);
+    bool good = list;
+    for (*n = 0; good; text++) {
+        size_t length = strspn(text, digits);
+        char *end;
+        errno = 0;
+        long value = strtol(text, &end, 10);
+        good = length > 0 && errno == 0 && value <= INT32_MAX && (*end == ',' || *end == '\0');
+        if (!good)
+            break;
+        list[(*n)++] = (int)value;
+        text = end;
+        if (*text == '\0')
+            return list;
+    }
+    free(list);
+    return NULL;
+}
+
+/* ---- The distance between names: letters missing, added, wrong or exchanged ---------------- */
+
+/* Longer names are not compared. */
+enum { MOST = 32 };
+
+struct nearest nearest_to(const char *typed) {
+    return (struct nearest){.typed = typed, .distance = SIZE_MAX};
+}
+
+/* Optimal string alignment: the four mistakes of Damerau (1964), with no substring edited twice. */
+static size_t distance(const char *a, size_t n, const char *b, size_t m) {
+    size_t row[3][MOST + 1], *before = row[0], *above = row[1], *at = row[2];
+    for (size_t j = 0; j <= m; j++)
+        above[j] = j;
+    for (size_t i = 1; i <= n; i++) {
+        at[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            at[j] =
+                smaller(above[j - 1] + (a[i - 1] != b[j - 1]), 1 + smaller(above[j], at[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                at[j] = smaller(at[j], before[j - 2] + 1);
+        }
+        size_t *next = before;
+        before = above;
+        above = at;
+        at = next;
+    }
+    return above[m];
+}
+
+/* Prefers names with the same beginning: the word may only be cut short. */
+void nearest_try(struct nearest *nearest, const char *name) {
+    size_t n = strlen(nearest->typed), m = strlen(name), d;
+    if (n == 0 || n > MOST || m > MOST)
+        return;
+    if (n >= 2 && strncmp(nearest->typed, name, n) == 0)
+        d = 1;
+    else
+        d = distance(nearest->typed, n, name, m);
+    if (d < nearest->distance) {
+        nearest->distance = d;
+        nearest->name = name;
+    }
+}
+
+const char *nearest_name(const struct nearest *nearest) {
+    size_t length = strlen(nearest->typed), most = length < 3 ? 1 : (length + 2) / 3;
+    return nearest->name && nearest->distance <= most ? nearest->name : NULL;
+}
+
+/* ---- Names of files in a file -------------------------------------------------------------- */
+
+static bool read_all(const char *path, struct buffer *text) {
+    struct input input;
+    if (!input_open(&input, path))
+        return false;
+    bool good = input_read_all(&input, text, SIZE_MAX);
+    input_close(&input);
+    return good;
+}
+
+/* Whether every line ends in CR LF, as editors for Windows write them. */
+static bool ends_in_cr(const struct buffer *text) {
+    size_t n = 0, n_cr = 0;
+    for (size_t i = 0; i < text->length; i++) {
+        n += text->data[i] == '\n';
+        n_cr += i > 0 && text->data[i] == '\n' && text->data[i - 1] == '\r';
+    }
+    return n > 0 && n == n_cr;
+}
+
+/* Makes the names strings in place and returns their number; `cr`: a CR before each line's end is
+ * no part of the name; `items` NULL: only counts them. */
+static size_t split_names(struct buffer *text, char end, bool cr, char **items) {
+    size_t n = 0;
+    for (size_t i = 0; i < text->length;) {
+        char *name = text->data + i, *stop = memchr(name, end, text->length - i);
+        size_t length = stop ? (size_t)(stop - name) : text->length - 1 - i;
+        i += length + 1;
+        length -= cr && stop ? 1 : 0;
+        if (length > 0 && items) {
+            name[length] = '\0';
+            items[n] = name;
+        }
+        n += length > 0;
+    }
+    return n;
+}
+
+/* --files-from: appends the names in the file at `path` ("-": standard input) to the operands: each
+ * ended by NUL if the file has a NUL, else each on a line; empty names are skipped.  False with the
+ * error printed; end with operands_free either way. */
+static bool files_from_read(const char *path, struct operands *operands) {
+    struct buffer text = {0};
+    bool good = read_all(path, &text);
+    char end = good && text.length > 0 && memchr(text.data, '\0', text.length) ? '\0' : '\n';
+    bool cr = end == '\n' && ends_in_cr(&text);
+    /* Makes room to end the last name. */
+    good = good && (buffer_append(&text, "", 1) || terminal_error("out of memory"));
+    operands->text = text.data;
+    if (!good)
+        return false;
+    size_t named = (size_t)operands->n, n = split_names(&text, end, cr, NULL);
+    if (n == 0 || n > (size_t)INT_MAX - named) {
+        return terminal_error("--files-from %s: %s", path,
+                              n == 0 ? "names no file" : "too many files");
+    }
+    operands->list = calloc(named + n, sizeof *operands->list);
+    if (!operands->list)
+        return terminal_error("out of memory");
+    memcpy(operands->list, operands->items, named * sizeof *operands->list);
+    split_names(&text, end, cr, operands->list + named);
+    operands->items = operands->list;
+    operands->n += (int)n;
+    return true;
+}
+
+/* ---- The command line ------------------------------------------------------------------ */
 
 const char *const answers[] = {"yes", "no", NULL};
 

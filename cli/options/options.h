@@ -6,10 +6,10 @@
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
 
-#include "cli/system/input.h"
-#include "cli/system/named_files.h"
-#include "cli/system/status.h"
+#include "cli/io/input.h"
+#include "cli/io/output.h"
 #include "lib/base/error.h"
+#include "named_files.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -288,5 +288,38 @@ int options_print_argument(const struct option_row *row, FILE *out);
 /* Prints `text` filled to `width` columns, every line but the first after `indent` blanks, and
  * ends the line. */
 void options_print_filled(FILE *out, const char *text, size_t indent, size_t width);
+
+/* ---- Numbers in plain decimal -------------------------------------------------------------
+ *
+ * Everything else is refused: hexadecimal, blanks, any sign but a minus, a minus before zero, and
+ * text after the number. */
+
+/* Both return false unless the whole text is such a number and the type can hold it. */
+bool number_integer(const char *text, int64_t *value);
+
+/* Digits, with a decimal point and an exponent if need be.  A double cannot hold a number that
+ * would be rounded to 0. */
+bool number_real(const char *text, double *value);
+
+/* Reads a list of at least one whole number from 0 to 2^31 - 1, between commas: *n of them, for the
+ * caller to free.  NULL if the text is no such list, or memory is short. */
+int *number_list(const char *text, size_t *n);
+
+/* ---- The name that a mistyped one most likely means --------------------------------------- */
+
+struct nearest {
+    const char *typed;
+    const char *name; /* the best so far; NULL: none */
+    size_t distance;  /* of it */
+};
+
+/* Begins a search; `typed` and all names tried must live until its end. */
+struct nearest nearest_to(const char *typed);
+
+void nearest_try(struct nearest *nearest, const char *name);
+
+/* The nearest of the names tried (the first of equally near ones), or NULL if none is near
+ * enough. */
+const char *nearest_name(const struct nearest *nearest);
 
 #endif

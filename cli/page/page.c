@@ -1,8 +1,8 @@
 /* Writing a page. */
 #include "page.h"
 
-#include "cli/system/output.h"
-#include "cli/system/terminal.h"
+#include "cli/io/output.h"
+#include "cli/io/terminal.h"
 #include "lib/base/json_memory.h"
 
 #include <assert.h>

@@ -1,8 +1,8 @@
 /* Reads and joins what is before a text. */
 #include "before.h"
 
-#include "cli/system/terminal.h"
-#include "cli/system/unwrap.h"
+#include "cli/io/input.h"
+#include "cli/io/terminal.h"
 #include "cli/text/tokens.h"
 #include "lib/base/white_space.h"
 #include "source.h"

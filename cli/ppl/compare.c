@@ -1,8 +1,8 @@
 /* Differences between two models' predictions of the same tokens. */
 #include "compare.h"
 
-#include "cli/system/output.h"
-#include "cli/system/terminal.h"
+#include "cli/io/output.h"
+#include "cli/io/terminal.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,8 +1,8 @@
 /* Reads a text and scores it whole, line by line or stream by stream. */
 #include "evaluate.h"
 
-#include "cli/system/signals.h"
-#include "cli/system/utf8.h"
+#include "cli/io/clean.h"
+#include "cli/io/signals.h"
 #include "lib/base/error.h"
 #include "lib/base/white_space.h"
 

@@ -2,7 +2,7 @@
 #ifndef CLI_EVALUATE_H
 #define CLI_EVALUATE_H
 
-#include "cli/system/terminal.h"
+#include "cli/io/terminal.h"
 #include "cli/text/tokens.h"
 #include "cli/text/unknown.h"
 #include "heat.h"

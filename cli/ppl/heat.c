@@ -1,8 +1,8 @@
 /* Prints a text in colours, each token where the encoder found it. */
 #include "heat.h"
 
-#include "cli/system/output.h"
-#include "cli/system/terminal.h"
+#include "cli/io/output.h"
+#include "cli/io/terminal.h"
 #include "lib/base/error.h"
 
 #include <assert.h>

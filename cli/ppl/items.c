@@ -2,7 +2,7 @@
 #include "items.h"
 
 #include "before.h"
-#include "cli/system/signals.h"
+#include "cli/io/signals.h"
 #include "lib/base/white_space.h"
 
 #include <inttypes.h>

@@ -1,12 +1,11 @@
 /* Reads tables of items. */
 #include "items_table.h"
 
-#include "cli/options/nearest.h"
-#include "cli/system/fixed_line.h"
-#include "cli/system/json_lines.h"
-#include "cli/system/output.h"
-#include "cli/system/signals.h"
-#include "cli/system/terminal.h"
+#include "cli/io/input.h"
+#include "cli/io/output.h"
+#include "cli/io/signals.h"
+#include "cli/io/terminal.h"
+#include "cli/options/options.h"
 #include "lib/base/white_space.h"
 
 #include <ctype.h>

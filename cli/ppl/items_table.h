@@ -10,8 +10,8 @@
 #ifndef CLI_ITEMS_TABLE_H
 #define CLI_ITEMS_TABLE_H
 
+#include "cli/io/input.h"
 #include "cli/options/options.h"
-#include "cli/system/input.h"
 #include "lib/base/memory.h"
 #include "table.h"
 

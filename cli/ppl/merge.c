@@ -1,10 +1,10 @@
 /* Shards as JSON, and their sum. */
 #include "merge.h"
 
-#include "cli/system/input.h"
-#include "cli/system/output.h"
-#include "cli/system/signals.h"
-#include "cli/system/terminal.h"
+#include "cli/io/input.h"
+#include "cli/io/output.h"
+#include "cli/io/signals.h"
+#include "cli/io/terminal.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* Counts which condition of each item is likelier. */
 #include "preference.h"
 
-#include "cli/system/terminal.h"
+#include "cli/io/terminal.h"
 
 #include <inttypes.h>
 #include <math.h>

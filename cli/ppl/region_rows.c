@@ -1,7 +1,7 @@
 /* Parts texts into regions, and sums tokens over them. */
 #include "region_rows.h"
 
-#include "cli/system/terminal.h"
+#include "cli/io/terminal.h"
 #include "lib/base/white_space.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Writes the page of a report: the frame from report.html, with the data in its place. */
 #include "report.h"
 
-#include "cli/system/terminal.h"
+#include "cli/io/terminal.h"
 #include "lib/base/error.h"
 #include "likeliest.h"
 #include "report_page.h"

@@ -22,8 +22,8 @@
 #ifndef CLI_REPORT_H
 #define CLI_REPORT_H
 
+#include "cli/io/output.h"
 #include "cli/page/page.h"
-#include "cli/system/output.h"
 #include "lib/base/memory.h"
 #include "score.h"
 #include "source.h"

@@ -1,9 +1,9 @@
 /* Results of txl ppl: derived numbers, JSON, text, the summary line. */
 #include "result.h"
 
+#include "cli/io/output.h"
+#include "cli/io/terminal.h"
 #include "cli/model/dynamic.h"
-#include "cli/system/output.h"
-#include "cli/system/terminal.h"
 #include "table.h"
 
 #include <inttypes.h>

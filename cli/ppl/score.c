@@ -1,7 +1,7 @@
 /* Scores tokens segment by segment, or each from a window of its own. */
 #include "score.h"
 
-#include "cli/system/signals.h"
+#include "cli/io/signals.h"
 #include "lib/base/error.h"
 
 #include <assert.h>

@@ -1,7 +1,7 @@
 /* Reads the text a second time. */
 #include "source.h"
 
-#include "cli/system/terminal.h"
+#include "cli/io/terminal.h"
 #include "lib/base/error.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
 #ifndef CLI_SOURCE_H
 #define CLI_SOURCE_H
 
-#include "cli/system/input.h"
+#include "cli/io/input.h"
 #include "txl.h"
 
 #include <stdio.h>

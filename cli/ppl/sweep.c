@@ -1,9 +1,9 @@
 /* The list of memory lengths, and the table of their results. */
 #include "sweep.h"
 
-#include "cli/options/numbers.h"
-#include "cli/system/output.h"
-#include "cli/system/terminal.h"
+#include "cli/io/output.h"
+#include "cli/io/terminal.h"
+#include "cli/options/options.h"
 #include "lib/base/error.h"
 
 #include <errno.h>

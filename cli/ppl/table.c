@@ -1,7 +1,7 @@
 /* Writes tables. */
 #include "table.h"
 
-#include "cli/system/terminal.h"
+#include "cli/io/terminal.h"
 #include "lib/base/error.h"
 
 #include <inttypes.h>

@@ -7,7 +7,7 @@
 #ifndef CLI_TABLE_H
 #define CLI_TABLE_H
 
-#include "cli/system/output.h"
+#include "cli/io/output.h"
 #include "lib/base/memory.h"
 #include "source.h"
 

@@ -1,7 +1,7 @@
 /* Writes the table of tokens. */
 #include "token_rows.h"
 
-#include "cli/system/terminal.h"
+#include "cli/io/terminal.h"
 #include "lib/base/error.h"
 #include "likeliest.h"
 

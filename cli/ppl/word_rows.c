@@ -1,8 +1,8 @@
 /* Sums tokens over words. */
 #include "word_rows.h"
 
+#include "cli/io/terminal.h"
 #include "cli/model/model.h"
-#include "cli/system/terminal.h"
 #include "lib/base/white_space.h"
 #include "likeliest.h"
 

@@ -1,9 +1,8 @@
 /* Counts blanks that change a number unseen. */
 #include "blanks.h"
 
-#include "cli/system/fixed_line.h"
-#include "cli/system/terminal.h"
-#include "cli/system/utf8.h"
+#include "cli/io/clean.h"
+#include "cli/io/terminal.h"
 #include "lib/base/memory.h"
 #include "lib/base/white_space.h"
 

@@ -1,8 +1,8 @@
 /* Text or decimal ids to tokens. */
 #include "tokens.h"
 
-#include "cli/system/signals.h"
-#include "cli/system/terminal.h"
+#include "cli/io/signals.h"
+#include "cli/io/terminal.h"
 #include "lib/base/error.h"
 #include "lib/base/white_space.h"
 

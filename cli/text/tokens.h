@@ -4,8 +4,8 @@
 #define CLI_TOKENS_H
 
 #include "blanks.h"
+#include "cli/io/input.h"
 #include "cli/options/options.h"
-#include "cli/system/input.h"
 #include "txl.h"
 
 extern const char *const text_forms[]; /* raw, tokens */

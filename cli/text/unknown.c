@@ -1,8 +1,7 @@
 /* Counts unknown symbols in constant memory. */
 #include "unknown.h"
 
-#include "cli/system/fixed_line.h"
-#include "cli/system/terminal.h"
+#include "cli/io/terminal.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * keep a lock itself. */
 #include "claim.h"
 
-#include "cli/system/terminal.h"
+#include "cli/io/terminal.h"
 #include "lib/base/output_file.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* The points of a curve, and evaluations. */
 #include "curves.h"
 
-#include "cli/system/output.h"
+#include "cli/io/output.h"
 
 #include <string.h>
 

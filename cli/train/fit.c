@@ -1,8 +1,8 @@
 /* Compares the memory of a training with the memory that is free. */
 #include "fit.h"
 
-#include "cli/system/free_memory.h"
-#include "cli/system/terminal.h"
+#include "cli/io/terminal.h"
+#include "cli/model/model.h"
 
 #include <inttypes.h>
 #include <jansson.h>

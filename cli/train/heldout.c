@@ -1,8 +1,8 @@
 /* Scoring the held-out text. */
 #include "heldout.h"
 
-#include "cli/system/signals.h"
-#include "cli/system/terminal.h"
+#include "cli/io/signals.h"
+#include "cli/io/terminal.h"
 #include "cli/text/tokens.h"
 #include "lib/base/error.h"
 

@@ -1,7 +1,7 @@
 /* What the processes of a run agree on: sums of what each contributes. */
 #include "peers.h"
 
-#include "cli/system/terminal.h"
+#include "cli/io/terminal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * files. */
 #include "peers.h"
 
-#include "cli/system/terminal.h"
+#include "cli/io/terminal.h"
 
 bool peers_open(const txl_peers **peers) {
     *peers = NULL;

@@ -2,7 +2,7 @@
  * one process MPI would take a while, and start helpers of its own. */
 #include "peers_module.h"
 
-#include "cli/system/terminal.h"
+#include "cli/io/terminal.h"
 #include "peers.h"
 
 #include <dlfcn.h>

@@ -1,9 +1,9 @@
 /* Writing the log. */
 #include "train_log.h"
 
-#include "cli/system/output.h"
-#include "cli/system/signals.h"
-#include "cli/system/terminal.h"
+#include "cli/io/output.h"
+#include "cli/io/signals.h"
+#include "cli/io/terminal.h"
 #include "lib/base/json_memory.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* The options of txl train, and the settings of a run. */
 #include "train_options.h"
 
+#include "cli/io/output.h"
 #include "cli/model/published.h"
-#include "cli/system/output.h"
 #include "lib/base/json_memory.h"
 
 #include <jansson.h>

@@ -1,9 +1,9 @@
 /* Writes the page, and the text that the model writes for it. */
 #include "train_report.h"
 
+#include "cli/io/output.h"
+#include "cli/io/terminal.h"
 #include "cli/page/page.h"
-#include "cli/system/output.h"
-#include "cli/system/terminal.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
 

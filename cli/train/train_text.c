@@ -1,8 +1,8 @@
 /* Reading texts with their end held back. */
 #include "train_text.h"
 
-#include "cli/system/signals.h"
-#include "cli/system/terminal.h"
+#include "cli/io/signals.h"
+#include "cli/io/terminal.h"
 #include "lib/base/white_space.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Making vocabularies. */
 #include "train_vocabulary.h"
 
-#include "cli/system/terminal.h"
+#include "cli/io/terminal.h"
 #include "cli/text/tokens.h"
 #include "lib/base/error.h"
 

@@ -7,7 +7,7 @@
  *     An output is put in place whole, and only when nothing that it depends on has failed.
  *
  * - Outputs of one run of a command that come of the same work are put in place together, at its
- *   end (outfiles_commit in cli/system/output.h): one that fails, standard output too, leaves all
+ *   end (outfiles_commit in cli/io/output.h): one that fails, standard output too, leaves all
  *   older ones.
  * - A FILE that is skipped is no failure.  Ctrl-C, where a command promises what there is until
  *   then, is an end.  So is each evaluation of a training, which puts the best model in place; its

@@ -1,5 +1,5 @@
 /* Harmless text stays unchanged, and harmful characters are replaced, however the text is cut. */
-#include "cli/system/clean.h"
+#include "cli/io/clean.h"
 #include "tests/unit.h"
 
 #include <stdlib.h>

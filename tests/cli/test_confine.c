@@ -1,8 +1,8 @@
 /* What a confined process can still do, and what it cannot do any more.  Each attempt runs in a
  * process of its own, which reports its errno. */
-#include "cli/system/confine.h"
-#include "cli/system/output_keeper.h"
-#include "cli/system/terminal.h"
+#include "cli/io/confine.h"
+#include "cli/io/output.h"
+#include "cli/io/terminal.h"
 #include "tests/convert/checkpoint_files.h"
 
 #include <dirent.h>

@@ -1,5 +1,5 @@
 /* The progress of long work, with a clock and a terminal that the test provides. */
-#include "cli/system/terminal.h"
+#include "cli/io/terminal.h"
 #include "tests/unit.h"
 
 #include <stdio.h>

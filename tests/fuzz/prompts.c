@@ -4,7 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/generate/prompt_line.h"
-#include "cli/system/json_lines.h"
+#include "cli/io/input.h"
 
 #include <string.h>
 

@@ -2,8 +2,8 @@
  * NUL. Files that fit together give a result that can be printed in every form. */
 #include "fuzz.h"
 
+#include "cli/io/output.h"
 #include "cli/ppl/merge.h"
-#include "cli/system/output.h"
 
 #include <stdlib.h>
 #include <string.h>

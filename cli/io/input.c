@@ -1,15 +1,18 @@
-/* Reads files, standard input and strings alike. */
+/* Reads files, standard input and strings alike: expands what is packed, converts encodings, joins
+ * wrapped lines, and parses lines of JSON. */
 #include "input.h"
 
+#include "clean.h"
+#include "lib/base/json_memory.h"
+#include "lib/base/white_space.h"
 #include "output.h"
 #include "signals.h"
 #include "terminal.h"
-#include "unpack.h"
-#include "utf8.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <iconv.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +20,318 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+#include <zstd_errors.h>
+
+/* ---- Packed data ----------------------------------------------------------------------- */
+
+/* Expands gzip and zstd data piece by piece, in constant memory: any number of members or frames,
+ * as gzip -c and zstd -c append them. */
+
+enum packing { PACKING_NONE, PACKING_GZIP, PACKING_ZSTD };
+
+/* Gives the next bytes of the packed data: their number, 0 at the end, -1 after a failure. */
+typedef ssize_t (*unpack_source)(void *context, char *buffer, size_t size);
+
+/* The most bytes that may be read before an unpacker is made. */
+enum { UNPACK_FIRST = 1 << 16 };
+
+struct unpacker {
+    enum packing packing;
+    z_stream gzip;
+    ZSTD_DStream *zstd;
+    size_t at, n; /* in[at, n) is not yet expanded */
+    bool whole;   /* the data so far are whole members or frames */
+    bool more;    /* and there are data behind the first of them */
+    bool ended;
+    char in[UNPACK_FIRST];
+};
+
+/* What the first bytes of a file say. */
+static enum packing unpack_packing(const char *first, size_t n) {
+    if (n >= 3 && memcmp(first, "\x1f\x8b\x08", 3) == 0)
+        return PACKING_GZIP;
+    if (n >= 4 && memcmp(first, "\x28\xb5\x2f\xfd", 4) == 0)
+        return PACKING_ZSTD;
+    /* A skippable frame, with which the files of pzstd begin. */
+    if (n >= 4 && ((unsigned char)first[0] & 0xf0) == 0x50 &&
+        memcmp(first + 1, "\x2a\x4d\x18", 3) == 0)
+        return PACKING_ZSTD;
+    return PACKING_NONE;
+}
+
+/* `first`: the n bytes that the data begin with, as far as they are read.  NULL: no memory. */
+static struct unpacker *unpacker_new(enum packing packing, const char *first, size_t n) {
+    struct unpacker *e = calloc(1, sizeof *e);
+    if (!e)
+        return NULL;
+    e->packing = packing;
+    e->n = n;
+    if (n > 0)
+        memcpy(e->in, first, n);
+    bool good = packing == PACKING_GZIP ? inflateInit2(&e->gzip, MAX_WBITS + 16) == Z_OK
+                                        : (e->zstd = ZSTD_createDStream()) != NULL;
+    if (good)
+        return e;
+    free(e);
+    return NULL;
+}
+
+static void unpacker_free(struct unpacker *e) {
+    if (!e)
+        return;
+    if (e->packing == PACKING_GZIP)
+        inflateEnd(&e->gzip);
+    ZSTD_freeDStream(e->zstd);
+    free(e);
+}
+
+static const char follows[] = "something else follows them";
+
+enum { HEADER = 10 }; /* the least bytes of a member's header */
+
+/* Expands what is there.  Returns the bytes made, or -2. */
+static ssize_t inflate_some(struct unpacker *e, char *buffer, size_t size, const char **problem) {
+    if (e->whole && e->at < e->n) { /* another member, or zeros that pad the file */
+        while (e->at < e->n && e->in[e->at] == 0)
+            e->at++;
+        if (e->at == e->n)
+            return 0;
+        inflateReset(&e->gzip);
+        e->whole = false;
+        e->more = true;
+    }
+    e->gzip.next_in = (Bytef *)e->in + e->at;
+    e->gzip.avail_in = (uInt)(e->n - e->at);
+    e->gzip.next_out = (Bytef *)buffer;
+    e->gzip.avail_out = (uInt)size;
+    int result = inflate(&e->gzip, Z_NO_FLUSH);
+    e->at = e->n - e->gzip.avail_in;
+    e->whole = result == Z_STREAM_END;
+    if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) {
+        bool other = e->more && e->gzip.total_in < HEADER;
+        *problem = other ? follows : e->gzip.msg ? e->gzip.msg : zError(result);
+        return -2;
+    }
+    return (ssize_t)(size - e->gzip.avail_out);
+}
+
+static ssize_t expand_frames(struct unpacker *e, char *buffer, size_t size, const char **problem) {
+    ZSTD_inBuffer in = {e->in, e->n, e->at};
+    ZSTD_outBuffer out = {buffer, size, 0};
+    size_t left = ZSTD_decompressStream(e->zstd, &out, &in);
+    e->at = in.pos;
+    if (ZSTD_isError(left)) {
+        ZSTD_ErrorCode code = ZSTD_getErrorCode(left);
+        *problem = code == ZSTD_error_frameParameter_windowTooLarge
+                       ? "that takes more than 128 MiB of memory; zstd -dc --long=31 expands them"
+                   : code == ZSTD_error_prefix_unknown ? follows
+                                                       : ZSTD_getErrorName(left);
+        return -2;
+    }
+    e->whole = left == 0;
+    return (ssize_t)out.pos;
+}
+
+/* Expands the next bytes, of data that `source` gives after the first ones: their number; 0 at the
+ * end; -1 after a failure of the source; -2 if the data are damaged, with the reason in `*problem`,
+ * which lives as long as the unpacker. */
+static ssize_t unpacker_read(struct unpacker *e, unpack_source source, void *context, char *buffer,
+                             size_t size, const char **problem) {
+    static ssize_t (*const expand[])(struct unpacker *, char *, size_t, const char **) = {
+        [PACKING_GZIP] = inflate_some, [PACKING_ZSTD] = expand_frames};
+    for (;;) {
+        /* What was read may have more in it than fitted into the last buffer. */
+        bool starts = e->at == e->n;
+        ssize_t made = starts && e->whole ? 0 : expand[e->packing](e, buffer, size, problem);
+        if (made != 0)
+            return made;
+        if (e->at < e->n)
+            continue;
+        ssize_t n = e->ended ? 0 : source(context, e->in, sizeof e->in);
+        if (n < 0)
+            return -1;
+        e->ended = n == 0;
+        e->at = 0;
+        e->n = (size_t)n;
+        if (n == 0 && e->whole)
+            return 0;
+        if (n == 0) {
+            *problem = "the file ends within them";
+            return -2;
+        }
+    }
+}
+
+/* ---- Wrapped lines --------------------------------------------------------------------- */
+
+/* Whether the byte begins a code point. */
+static bool begins_character(char c) {
+    return ((unsigned char)c & 0xc0) != 0x80;
+}
+
+/* ---- Joining ------------------------------------------------------------------------------ */
+
+static txl_status pass_blanks(struct unwrapper *u, txl_error *error) {
+    const size_t n = u->n_blanks;
+    u->n_blanks = 0;
+    return n > 0 ? u->text(u->context, u->blanks, n, error) : TXL_OK;
+}
+
+/* Takes a part of a line; white space at its end is held. */
+static txl_status take_part(struct unwrapper *u, const char *text, size_t length,
+                            txl_error *error) {
+    enum { ROOM = sizeof u->blanks - 1 }; /* for the line end */
+    size_t n = length;
+    for (size_t i = 0; i < length; i++)
+        u->column += begins_character(text[i]);
+    while (n > 0 && is_space_byte(text[n - 1]) && length - n < ROOM)
+        n--;
+    u->begun = u->begun || n > 0;
+    txl_status status = TXL_OK;
+    if (n > 0 || u->n_blanks + length > ROOM)
+        status = pass_blanks(u, error);
+    if (!status && n > 0)
+        status = u->text(u->context, text, n, error);
+    memcpy(u->blanks + u->n_blanks, text + n, length - n);
+    u->n_blanks += (unsigned)(length - n);
+    return status;
+}
+
+/* Passes on the held line end, which joins lines or not, and what is known of the next line. */
+static txl_status end_line(struct unwrapper *u, bool joins, txl_error *error) {
+    const unsigned bytes = u->n_blanks;
+    const size_t n = u->n_word;
+    txl_status status = TXL_OK;
+    if (joins) {
+        u->n_blanks = 0;
+        status = u->join(u->context, bytes, error);
+    } else {
+        status = pass_blanks(u, error);
+    }
+    u->ended = u->begun = false;
+    u->column = u->n_word = u->word_width = 0;
+    return !status && n > 0 ? take_part(u, u->word, n, error) : status;
+}
+
+/* Takes a byte of the next line's first word, or the one behind it, which may decide whether the
+ * line end joins.  `*taken`: the byte is not to be taken again. */
+static txl_status decide_line_end(struct unwrapper *u, char byte, bool *taken, txl_error *error) {
+    *taken = !is_space_byte(byte) && u->begun;
+    if (!*taken)
+        return end_line(u, false, error);
+    u->word[u->n_word++] = byte;
+    u->word_width += begins_character(byte);
+    bool fits = u->column + 1 + u->word_width <= u->width && u->n_word < sizeof u->word;
+    return fits ? TXL_OK : end_line(u, true, error);
+}
+
+/* Takes a line as far as it goes, and its end, which is held.  `*n` receives the bytes taken. */
+static txl_status take_line(struct unwrapper *u, const char *text, size_t length, size_t *n,
+                            txl_error *error) {
+    const char *end = memchr(text, '\n', length);
+    size_t part = end ? (size_t)(end - text) : length;
+    txl_status status = take_part(u, text, part, error);
+    *n = part + !!end;
+    if (!status && end) {
+        u->column -= u->n_blanks > 0 && u->blanks[u->n_blanks - 1] == '\r';
+        u->blanks[u->n_blanks++] = '\n';
+        u->ended = true;
+    }
+    return status;
+}
+
+txl_status unwrap_feed(struct unwrapper *u, const char *text, size_t length, txl_error *error) {
+    txl_status status = TXL_OK;
+    if (u->width == 0)
+        return u->text(u->context, text, length, error);
+    for (size_t i = 0, n; i < length && !status; i += n) {
+        bool taken = false;
+        if (u->ended)
+            status = decide_line_end(u, text[i], &taken, error);
+        n = taken;
+        if (!status && !taken)
+            status = take_line(u, text + i, length - i, &n, error);
+    }
+    return status;
+}
+
+txl_status unwrap_finish(struct unwrapper *u, unsigned width, txl_error *error) {
+    txl_status status = u->ended ? end_line(u, false, error) : TXL_OK;
+    if (!status)
+        status = pass_blanks(u, error);
+    u->begun = false;
+    u->column = 0;
+    u->width = width;
+    return status;
+}
+
+/* ---- How a text is wrapped ---------------------------------------------------------------- */
+
+struct line {
+    const char *begin, *end; /* without its line end */
+    size_t width;
+    size_t word; /* the width of its first word; 0: it is blank or indented */
+    bool words;  /* it has white space */
+};
+
+/* Reads the line that begins at `text`; returns where the next one does. */
+static const char *read_line(const char *text, const char *end, struct line *line) {
+    const char *line_end = memchr(text, '\n', (size_t)(end - text));
+    const char *last = line_end ? line_end : end;
+    const char *next = line_end ? line_end + 1 : end;
+    *line = (struct line){.begin = text, .end = last};
+    if (last > text && last[-1] == '\r')
+        line->end--;
+    for (const char *c = text; c < line->end; c++) {
+        line->words = line->words || is_space_byte(*c);
+        line->width += begins_character(*c);
+        line->word += begins_character(*c) && !line->words;
+    }
+    return next;
+}
+
+/* The longest line that is no wider than WRAP_MOST. */
+static struct wrap find_width(const char *text, const char *end) {
+    struct wrap wrap = {.width = 0};
+    struct line line;
+    for (uint64_t number = 1; text < end; number++) {
+        text = read_line(text, end, &line);
+        if (line.width > wrap.width && line.width <= WRAP_MOST) {
+            wrap.width = (unsigned)line.width;
+            wrap.line = number;
+        }
+    }
+    wrap.width = wrap.width > 0 ? wrap.width : WRAP_MOST;
+    return wrap;
+}
+
+struct wrap wrap_measure(const char *text, size_t length) {
+    enum { LEAST = 10, FEW = 16 }; /* joined lines; one of so many may be too wide */
+    enum { MANY = 20, DOUBTFUL = 4 };
+    const char *end = text + length;
+    struct wrap wrap = find_width(text, end);
+    uint64_t joined = 0, of_words = 0, ended = 0, wide = 0, unbroken = 0;
+    struct line line = {0}, next;
+    for (; text < end; line = next) {
+        text = read_line(text, end, &next);
+        bool open = line.width > 0 && line.width <= WRAP_MOST && next.word > 0;
+        bool joins = open && line.width + 1 + next.word > wrap.width;
+        unbroken += line.width > WRAP_MOST && next.word > 0;
+        wide += next.width > WRAP_MOST;
+        joined += joins;
+        of_words += joins && line.words;
+        ended += open && !joins;
+    }
+    wrap.seen = wrap.width >= WRAP_LEAST && of_words >= LEAST && of_words > joined / 2 &&
+                joined > ended / 2 && wide <= joined / FEW;
+    wrap.unbroken = unbroken >= LEAST && unbroken > joined;
+    wrap.doubtful = joined + ended >= MANY && joined < (joined + ended) / DOUBTFUL;
+    return wrap;
+}
+
+/* ---- Reading --------------------------------------------------------------------------- */
 
 static bool fail_input(const char *name) {
     return terminal_error("%s: %s", name, strerror(errno));
@@ -451,4 +766,137 @@ bool input_has_text(void) {
 
 bool input_is_piped(void) {
     return !isatty(STDIN_FILENO);
+}
+
+/* ---- Lines of JSON --------------------------------------------------------------------- */
+
+enum { READ_BYTES = 1 << 16 };
+
+bool json_lines_open(struct json_lines *lines, const char *path) {
+    *lines = (struct json_lines){.line = 0};
+    bool good = input_open_lines(&lines->input, path);
+    if (!good)
+        lines->input.handle = -1;
+    return good;
+}
+
+void json_lines_close(struct json_lines *lines) {
+    input_close(&lines->input);
+    buffer_free(&lines->bytes);
+}
+
+/* ---- Lines -------------------------------------------------------------------------------- */
+
+static enum json_line fail_memory(void) {
+    terminal_error("out of memory");
+    return JSON_LINE_FAILED;
+}
+
+/* Reads what is there.  JSON_LINE_OBJECT: something was read, or the end was reached. */
+static enum json_line read_more(struct json_lines *lines) {
+    struct buffer *bytes = &lines->bytes;
+    buffer_drop(bytes, lines->at);
+    lines->at = 0;
+    if (lines->searched > JSON_LINE_BYTES) {
+        lines->too_long = true;
+        bytes->length = lines->searched = 0;
+    }
+    if (!buffer_reserve(bytes, READ_BYTES))
+        return fail_memory();
+    ssize_t n = input_read(&lines->input, bytes->data + bytes->length, READ_BYTES);
+    if (n == 0 && signals_stopped())
+        return JSON_LINE_END;
+    if (n < 0)
+        return JSON_LINE_FAILED;
+    bytes->length += (size_t)n;
+    lines->ended = n == 0;
+    return JSON_LINE_OBJECT;
+}
+
+/* Takes the next line, without its line feed; it lives until the next call. */
+static enum json_line next_line(struct json_lines *lines, bool wait, const char **text,
+                                size_t *length) {
+    for (;;) {
+        const struct buffer *bytes = &lines->bytes;
+        size_t left = bytes->length - lines->at;
+        const char *begin = left > 0 ? bytes->data + lines->at : "", *end = NULL;
+        if (left > lines->searched)
+            end = memchr(begin + lines->searched, '\n', left - lines->searched);
+        if (end || (lines->ended && (left > 0 || lines->too_long))) {
+            *text = begin;
+            *length = end ? (size_t)(end - begin) : left;
+            lines->at += *length + !!end;
+            lines->searched = 0;
+            lines->line++;
+            lines->used = lines->input.read - (bytes->length - lines->at);
+            return JSON_LINE_OBJECT;
+        }
+        lines->searched = left;
+        if (lines->ended)
+            return JSON_LINE_END;
+        if (!wait && !input_is_ready(&lines->input))
+            return JSON_LINE_NOT_YET;
+        enum json_line result = read_more(lines);
+        if (result != JSON_LINE_OBJECT)
+            return result;
+    }
+}
+
+/* ---- Objects ------------------------------------------------------------------------------ */
+
+static bool is_blank(const char *text, size_t length) {
+    for (size_t i = 0; i < length; i++)
+        if (text[i] != ' ' && text[i] != '\t' && text[i] != '\r')
+            return false;
+    return true;
+}
+
+json_t *json_line_object(const char *text, size_t length, char *wrong, size_t size) {
+    json_error_t where;
+    if (memchr(text, '\0', length)) { /* jansson passes over them */
+        snprintf(wrong, size, "is no JSON object: it has a NUL byte");
+        return NULL;
+    }
+    json_t *object = json_loadb(text, length, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, &where);
+    *wrong = '\0';
+    if (json_is_object(object))
+        return object;
+    if (object || !json_lacked_memory(&where))
+        snprintf(wrong, size, "is no JSON object%s%s", object ? "" : ": ",
+                 object ? "" : where.text);
+    json_decref(object);
+    return NULL;
+}
+
+static enum json_line parse_line(const struct json_lines *lines, const char *text, size_t length,
+                                 json_t **object) {
+    char wrong[512];
+    *object = json_line_object(text, length, wrong, sizeof wrong);
+    if (*object)
+        return JSON_LINE_OBJECT;
+    if (*wrong == '\0')
+        return fail_memory();
+    terminal_error("%s: line %" PRIu64 ": %s", lines->input.name, lines->line, wrong);
+    return JSON_LINE_WRONG;
+}
+
+enum json_line json_lines_next(struct json_lines *lines, bool wait, json_t **object) {
+    const char *text;
+    size_t length;
+    for (;;) {
+        enum json_line result = next_line(lines, wait, &text, &length);
+        if (result != JSON_LINE_OBJECT)
+            return result;
+        if (lines->too_long || length > JSON_LINE_BYTES) {
+            lines->too_long = false;
+            terminal_error("%s: line %" PRIu64 ": is longer than 1 MiB", lines->input.name,
+                           lines->line);
+            return JSON_LINE_WRONG;
+        }
+        size_t mark = lines->line == 1 ? byte_order_mark_length(text, length) : 0;
+        text += mark;
+        length -= mark;
+        if (!is_blank(text, length))
+            return parse_line(lines, text, length, object);
+    }
 }

@@ -5,7 +5,20 @@
 #include "txl.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+/* A line in an array of fixed size, which parts are added to as long as there is room. */
+struct fixed_line {
+    char *text; /* [size], always ended by NUL */
+    size_t size, length;
+};
+
+/* Begins an empty line in text[size]; size is at least 1. */
+struct fixed_line fixed_line(char *text, size_t size);
+
+void fixed_line_add(struct fixed_line *line, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* The command that every line names, and whether --quiet and --summary were given. */
 void terminal_set_command(const char *name);

@@ -3,6 +3,7 @@
 #include "terminal.h"
 
 #include "clean.h"
+#include "lib/base/memory.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -12,6 +13,20 @@
 #include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
+
+struct fixed_line fixed_line(char *text, size_t size) {
+    text[0] = '\0';
+    return (struct fixed_line){.text = text, .size = size};
+}
+
+void fixed_line_add(struct fixed_line *line, const char *format, ...) {
+    size_t room = line->size - line->length;
+    va_list arguments;
+    va_start(arguments, format);
+    int n = vsnprintf(line->text + line->length, room, format, arguments);
+    va_end(arguments);
+    line->length += smaller(n < 0 ? 0 : (size_t)n, room - 1);
+}
 
 enum { BAR_WIDTH = 24, LEAST_BAR_WIDTH = 4, LEAST_NAME_WIDTH = 6, LINE_MAX_COLUMNS = 200 };
 enum { LINE_BYTES = 16384 };

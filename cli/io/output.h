@@ -11,6 +11,9 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+/* What a command exits with.  After a signal it is signals_status (signals.h). */
+enum exit_status { STATUS_OK = 0, STATUS_FAILURE = 1, STATUS_USAGE = 2 };
+
 /* Each returns false when there is no use in going on: the reader is gone, or a write failed (the
  * first failure prints its error). */
 bool output_write(const void *bytes, size_t length);
@@ -121,5 +124,27 @@ void outfile_abandon(struct outfile *file);
 
 /* Prints {"file", "error"} for a file that cannot be used, with the message of the last error. */
 bool output_json_failure(const char *file);
+
+/* A process that puts an output into place for one that may not: a confined process writes into the
+ * open file, and can neither name, rename nor remove any.  The keeper reads nothing but the one
+ * byte by which it is asked. */
+
+struct output_keeper {
+    int socket; /* to the keeper; -1: it has gone */
+    const char *path;
+};
+
+/* Starts the keeper of an open output.  From then on this process only writes into the output and
+ * closes it.  If it ends before output_keeper_commit, however that may be, nothing of the output is
+ * left. */
+txl_status output_keeper_start(struct output_keeper *keeper, struct output_file *out,
+                               txl_error *error);
+
+/* Has the output committed, as output_file_commit does. */
+txl_status output_keeper_commit(struct output_keeper *keeper, txl_error *error);
+
+/* Waits until the keeper has gone, and with it what was not committed.  Call it after a successful
+ * start, whatever came then. */
+void output_keeper_end(struct output_keeper *keeper);
 
 #endif
