@@ -267,9 +267,8 @@ typedef enum txl_memory_type {
  * TXL_COMPUTE_BF16, for weights in bf16, and TXL_COMPUTE_INT8, for weights in q8, round more than
  * eight rows at a time to the weights' type: to bf16, or to 8 bits with a scale for each 64.  That
  * is faster where the processor multiplies such numbers, and gives the same within float rounding
- * where it does not (SPEED.md has the speed, and how much a token changes; the kernels "avx512fp16"
- * keep 11 bits for TXL_COMPUTE_BF16).  Both are for scoring: a token's scores then depend on how
- * many tokens are fed with it. */
+ * where it does not (SPEED.md has the speed, and how much a token changes).  Both are for scoring:
+ * a token's scores then depend on how many tokens are fed with it. */
 typedef enum txl_compute { TXL_COMPUTE_F32 = 0, TXL_COMPUTE_INT8, TXL_COMPUTE_BF16 } txl_compute;
 
 /* How a session rounds.  With the fast arithmetic, results differ by rounding between kinds of
@@ -1031,8 +1030,8 @@ TXL_API void txl_decompressor_free(txl_decompressor *decompressor);
 
 /* ---- The machine -------------------------------------------------------------------------- */
 
-/* The name of the kernels (inner loops) in use: "amx", "avx512fp16", "avx512bf16", "avx512",
- * "avx2", "neon" or "generic".  The environment variable TXL_CPU can choose others.  If this
+/* The name of the kernels (inner loops) in use: "amx", "avx512bf16", "avx512", "avx2",
+ * "neon" or "generic".  The environment variable TXL_CPU can choose others.  If this
  * processor cannot run its choice, the result is NULL with TXL_ARGUMENT in `error`, and no model
  * can be opened.  The name lives as long as the process. */
 TXL_API const char *txl_kernels_name(txl_error *error);

@@ -1,7 +1,7 @@
 /* Opens the checkpoints of tests/cases. */
 #include "model_cases.h"
 #include "convert/converter.h"
-#include "lib/kernels/kernels.h"
+#include "kernels_at.h"
 #include "tests/unit.h"
 
 #include <stdio.h>
@@ -87,7 +87,7 @@ void case_close(struct model_case *c) {
 }
 
 bool use_kernels(size_t v) {
-    const struct kernels *kernels = kernels_available(v);
+    const struct kernels *kernels = kernels_at(v);
     assert_int_equal(kernels ? setenv("TXL_CPU", kernels->name, 1) : unsetenv("TXL_CPU"), 0);
     return kernels;
 }

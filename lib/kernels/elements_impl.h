@@ -1,24 +1,8 @@
 /* Functions of a table that convert or compare elements, without sums: they give the same bits for
- * any number of lanes.  Needs the vectors of vectors.h and the loads that kernels_impl.h lists. */
-#include "lanes.h"
-#include "lib/base/numbers.h"
+ * any number of lanes. */
+#include "loads.h"
 
-#include <string.h>
-
-/* How many bytes ahead what is read once is prefetched, and into which caches: 3 all, 2 those
- * beyond the first.  One distance suits every type; the including file may define both. */
-#if !defined(AHEAD)
-#define AHEAD 3072
-#define AHEAD_LOCALITY 3
-#endif
-
-/* Weights are read once.  The processor's own prefetching falls behind when they are narrow or are
- * multiplied by several rows. */
-static inline void prefetch(const void *p) {
-    __builtin_prefetch((const char *)p + AHEAD, 0, AHEAD_LOCALITY);
-}
-
-/* ---- Narrowing ---------------------------------------------------------------------------- */
+/* ---- Narrowing --------------------------------------------------------------------------- */
 
 /* Rounds x[n] to 16-bit integers: x is about out times *scale, which is the largest magnitude
  * divided by 32767.  Rounding activations to 16 bits loses much less than rounding weights to 8
@@ -67,7 +51,7 @@ static void narrow_f16(const float *in, size_t n, uint16_t *out) {
         out[i] = f16_of_float(in[i] > most ? most : in[i] < -most ? -most : in[i]);
 }
 
-/* ---- Widening ----------------------------------------------------------------------------- */
+/* ---- Widening ---------------------------------------------------------------------------- */
 
 static void widen_f32(const void *in, const float *scale, size_t n_row, size_t n_col, float *out) {
     (void)scale;
@@ -110,7 +94,7 @@ static void widen_q8(const void *in, const float *scale, size_t n_row, size_t n_
     }
 }
 
-/* ---- Scores ------------------------------------------------------------------------------- */
+/* ---- Scores ------------------------------------------------------------------------------ */
 
 /* s[i] = scale (s[i] + position[i]), or with `far` for every position if that is NULL; returns the
  * largest of max and s. */

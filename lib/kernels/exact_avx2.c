@@ -1,5 +1,7 @@
 /* The exact arithmetic for x86-64 processors with AVX2, FMA and F16C. */
-#include "loads_avx2.h"
+#define LANES 8
+#define PROCESSOR avx2
+#include "loads.h"
 
 enum { DOT_ROWS = 3 };
 
@@ -12,7 +14,4 @@ static inline ivec pair_products(ivec16 a, ivec16 b) {
     return (ivec)_mm256_madd_epi16((__m256i)a, (__m256i)b);
 }
 
-extern const struct kernels exact_avx2;
-#define KERNELS_TABLE exact_avx2
-#define KERNELS_NAME "avx2"
 #include "exact_impl.h"

@@ -1,5 +1,7 @@
 /* The exact arithmetic for x86-64 processors with AVX-512 (F, VL, BW, DQ). */
-#include "loads_avx512.h"
+#define LANES 16
+#define PROCESSOR avx512
+#include "loads.h"
 
 enum { DOT_ROWS = 6 };
 
@@ -12,7 +14,4 @@ static inline ivec pair_products(ivec16 a, ivec16 b) {
     return (ivec)_mm512_madd_epi16((__m512i)a, (__m512i)b);
 }
 
-extern const struct kernels exact_avx512;
-#define KERNELS_TABLE exact_avx512
-#define KERNELS_NAME "avx512"
 #include "exact_impl.h"

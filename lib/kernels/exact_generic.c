@@ -1,6 +1,8 @@
 /* The exact arithmetic for any processor. */
+#define LANES 4
+#define PROCESSOR generic
 #include "lib/base/exact_math.h"
-#include "loads_generic.h"
+#include "loads.h"
 
 enum { DOT_ROWS = 2 };
 
@@ -17,7 +19,4 @@ static __attribute__((noinline)) vec add_product(vec x, vec y, vec sum) {
 }
 #define add_product add_product
 
-extern const struct kernels exact_generic;
-#define KERNELS_TABLE exact_generic
-#define KERNELS_NAME "generic"
 #include "exact_impl.h"

@@ -1,14 +1,13 @@
 /* The body of the tables of the exact arithmetic (weights-format.md, "Exact arithmetic"): every
  * table gives the same bits, for any number of rows together.  The file that includes it defines
- * what elements_impl.h needs, and
- *     KERNELS_TABLE, KERNELS_NAME    as for kernels_impl.h
+ * LANES and PROCESSOR, and
  *     add_product     x y + sum, rounded once
  *     pair_products   of 2 LANES integers each: lane i has the products 2 i and 2 i + 1, added
  *     DOT_ROWS        rows of a tile of dot products: as many as the registers hold */
-#include "kernels.h"
+#include "elements_impl.h"
 #include "multiply_impl.h"
 
-/* ---- Sixteen sums ------------------------------------------------------------------------- */
+/* ---- Sixteen sums ------------------------------------------------------------------------ */
 
 /* Sums of many terms are sixteen sums, of which number j takes every term i with i mod 16 = j, in
  * order.  PARTS vectors hold them.  At the end sum j + 8 is added to sum j, then sum j + 4, j + 2
@@ -48,7 +47,7 @@ static inline vec keep_inside(vec y, size_t n, size_t i) {
     return load_f32(lane);
 }
 
-/* ---- Dot products ------------------------------------------------------------------------- */
+/* ---- Dot products ------------------------------------------------------------------------ */
 
 enum { TYPE_F32, TYPE_F16, TYPE_BF16 }; /* as the index of `product` */
 
@@ -181,7 +180,7 @@ static void product_bf16(size_t m, size_t n, size_t k, const float *a, size_t ld
     dot_products(TYPE_BF16, m, n, k, a, lda, b, c, ldc);
 }
 
-/* ---- Dot products of integers ------------------------------------------------------------- */
+/* ---- Dot products of integers ------------------------------------------------------------ */
 
 /* In a block of 64 elements, sum j takes the products of elements 2 j, 2 j + 1, 2 j + 32 and
  * 2 j + 33: an integer below 2^24, which float holds exactly.  Times the block's scale it is added
@@ -279,7 +278,7 @@ static void product_q8(size_t m, size_t n, size_t k, const int16_t *a, const flo
     }
 }
 
-/* ---- Softmax and layer norm --------------------------------------------------------------- */
+/* ---- Softmax and layer norm -------------------------------------------------------------- */
 
 /* exp(x[i] - max), element i at lane i of the result. */
 static inline vec exp_at(const float *x, size_t n, size_t i, float max) {
@@ -366,17 +365,17 @@ static void activate(enum activation activation, size_t n, float *x) {
     }
 }
 
-const struct kernels KERNELS_TABLE = {.name = KERNELS_NAME,
-                                      .is_exact = true,
-                                      .product = {product_f32, product_f16, product_bf16},
-                                      .round = round_rows,
-                                      .product_q8 = product_q8,
-                                      .widen = {widen_f32, widen_f16, widen_bf16, widen_q8},
-                                      .multiply = {multiply_f32, multiply_f16},
-                                      .narrow_f16 = narrow_f16,
-                                      .attend = attend,
-                                      .largest = largest,
-                                      .exponentials = exponentials,
-                                      .layer_norm = layer_norm,
-                                      .activate = activate,
-                                      .find_above = find_above};
+const struct kernels TABLE(exact) = {.name = KERNELS_NAME,
+                                     .is_exact = true,
+                                     .product = {product_f32, product_f16, product_bf16},
+                                     .round = round_rows,
+                                     .product_q8 = product_q8,
+                                     .widen = {widen_f32, widen_f16, widen_bf16, widen_q8},
+                                     .multiply = {multiply_f32, multiply_f16},
+                                     .narrow_f16 = narrow_f16,
+                                     .attend = attend,
+                                     .largest = largest,
+                                     .exponentials = exponentials,
+                                     .layer_norm = layer_norm,
+                                     .activate = activate,
+                                     .find_above = find_above};

@@ -1,5 +1,8 @@
 /* The exact arithmetic for 64-bit ARM processors. */
-#include "loads_neon.h"
+#define LANES 4
+#define PROCESSOR neon
+#define USE_NEON
+#include "loads.h"
 
 enum { DOT_ROWS = 6 };
 
@@ -13,7 +16,4 @@ static inline ivec pair_products(ivec16 a, ivec16 b) {
     return (ivec)vpaddq_s32(low, vmull_high_s16(a, b));
 }
 
-extern const struct kernels exact_neon;
-#define KERNELS_TABLE exact_neon
-#define KERNELS_NAME "neon"
 #include "exact_impl.h"

@@ -2,12 +2,7 @@
 #ifndef TXL_F32_PRODUCT_IMPL_H
 #define TXL_F32_PRODUCT_IMPL_H
 
-#include "fetch_tile.h"
-#include "lanes.h"
-#include "packed_product.h"
-#include "transpose.h"
-
-#include <stdbool.h>
+#include "vectors.h"
 
 /* The size of a tile of C: as many sums as registers hold beside a line of B and an element of
  * A. */
@@ -21,7 +16,7 @@ enum {
     F32_FETCHED = 16        /* rows in memory of a transposed source to prefetch ahead */
 };
 
-/* ---- Packing ------------------------------------------------------------------------------ */
+/* ---- Packing ----------------------------------------------------------------------------- */
 
 /* Stores x, element k of the LANES rows from `row` on.  The pack consists of blocks of `block`
  * rows, [depth, block] each. */
@@ -80,7 +75,7 @@ static void f32_pack_right(const struct packed_source *x, size_t first, size_t e
     pack_f32(LANES, x, first, end, pack);
 }
 
-/* ---- Multiplying -------------------------------------------------------------------------- */
+/* ---- Multiplying ------------------------------------------------------------------------- */
 
 /* C[F32_TILE_ROWS, vectors LANES] (+)= A B over k elements.  If `packed`, A is one block of a pack;
  * else it has row stride lda, and its last row stands in for rows from `rows` on.  B is `vectors`

@@ -5,17 +5,13 @@
  * Where the processor has no fast instruction for products of bytes, the rounded activations are
  * multiplied in f32: results are the same within the rounding of f32.
  *
- * Part of kernels_impl.h, which has pack, panel and prepare_q8.  The including file says what the
- * processor can do (loads_avx512.h, tiles_amx.h).  The compiler's flags do not: with -march=native
- * they are the same for the kernels of every processor. */
+ * Then it is a part of kernels_impl.h, which has pack, panel and prepare_q8; else of the file that
+ * says what the processor can do: MULTIPLIES_BYTES, and MULTIPLIES_BYTES_IN_TILES.  The compiler's
+ * flags do not say it: with -march=native they are the same for the kernels of every processor. */
 #ifndef TXL_INT8_PANELS_IMPL_H
 #define TXL_INT8_PANELS_IMPL_H
 
-#include "fetch_tile.h"
-#include "finish_panel.h"
-#include "instruction.h"
-#include "lanes.h"
-#include "lib/base/numbers.h"
+#include "vectors.h"
 
 /* Rounds x[n], the columns of a block in LANES rows, to multiples of the rows' scales: x[j] becomes
  * the integers, and the scales are returned.  The scale of a row that is not all finite is NaN. */

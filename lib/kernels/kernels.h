@@ -1,8 +1,8 @@
-/* The inner loops, one table of functions for each kind of processor.  A table is chosen when a
- * model is opened.
+/* The inner loops, one table of functions for each kind of processor.  A table is chosen, and
+ * copied, when a model is opened.
  *
- * Each table of the fast arithmetic has one of the exact arithmetic beside it.  The results of all
- * exact tables have the same bits.  Two fast tables agree within float rounding. */
+ * Each table of the fast arithmetic has one of the exact arithmetic for the same processor.  The
+ * results of all exact tables have the same bits.  Two fast tables agree within float rounding. */
 #ifndef TXL_KERNELS_H
 #define TXL_KERNELS_H
 
@@ -61,10 +61,198 @@ struct panels {
                   bool relu, float *y, size_t ldy, const void *next);
 };
 
+/* ---- Packed products --------------------------------------------------------------------- */
+
+/* C (+)= A B^T of f32 matrices, with sums in f32.  The operands are in f32, or rounded to bf16
+ * (training's --compute bf16).
+ *
+ * The operands are packed first; left and right packs differ in layout.  In f32, a left operand
+ * whose rows are consecutive in memory needs no pack.  A pack can serve several products, and both
+ * packing and multiplying can be divided among tasks.  An element of C depends only on its row of A
+ * and its row of B, not on how the work is divided. */
+
+/* Element j < k of an operand's row i is x[i * ld + j], or x[j * ld + i] if `transposed`. */
+struct packed_source {
+    const float *x;
+    size_t ld;
+    bool transposed;
+};
+
+enum { PACK_ROWS = 16 }; /* a pack has room for a multiple of this many rows */
+
+struct pack {
+    void *elements; /* pack_size() bytes; alignment to 64 is fastest */
+    size_t k;
+};
+
+struct packed_product {
+    size_t element; /* bytes of an element in a pack */
+    size_t depth;   /* packed rows are filled up to a multiple of this many elements */
+    const struct instruction *instruction; /* NULL: f32's */
+
+    /* Packs rows [first, end) of `x`.  `first` is a multiple of 16; so is `end`, unless it is the
+     * number of rows.  Rounding to bf16 is to nearest even; NaN stays NaN, and subnormal numbers
+     * may become zero. */
+    void (*pack_left)(const struct packed_source *x, size_t first, size_t end,
+                      const struct pack *pack);
+    void (*pack_right)(const struct packed_source *x, size_t first, size_t end,
+                       const struct pack *pack);
+
+    /* C[i, j] (+)= sum over d < k of A[i, d] B[j, d], for i in [i_first, i_end) and j in
+     * [j_first, j_end).  c is the address of C[0, 0], ldc its row stride; i_first and j_first are
+     * multiples of 16.  k may be less than the k of a pack: if k is then not a multiple of `depth`,
+     * the other pack's k must be equal to it. */
+    void (*multiply)(const struct pack *a, const struct pack *b, size_t k, size_t i_first,
+                     size_t i_end, size_t j_first, size_t j_end, bool add, float *c, size_t ldc);
+
+    /* The same, bit for bit, for a left operand that is not packed: A[i, d] is a[i * lda + d].
+     * NULL: this product needs both packs. */
+    void (*multiply_rows)(const float *a, size_t lda, const struct pack *b, size_t k,
+                          size_t i_first, size_t i_end, size_t j_first, size_t j_end, bool add,
+                          float *c, size_t ldc);
+};
+
+/* An operand and its pack.  pack.elements is NULL for a left operand of multiply_rows. */
+struct packed_operand {
+    struct packed_source source;
+    struct pack pack;
+};
+
+static inline bool left_needs_pack(const struct packed_product *p, bool transposed) {
+    return transposed || !p->multiply_rows;
+}
+
+/* Calls `multiply` if the left operand is packed, else `multiply_rows`. */
+static inline void multiply_left(const struct packed_product *p, const struct packed_operand *a,
+                                 const struct pack *b, size_t k, size_t i_first, size_t i_end,
+                                 size_t j_first, size_t j_end, bool add, float *c, size_t ldc) {
+    if (a->pack.elements)
+        p->multiply(&a->pack, b, k, i_first, i_end, j_first, j_end, add, c, ldc);
+    else
+        p->multiply_rows(a->source.x, a->source.ld, b, k, i_first, i_end, j_first, j_end, add, c,
+                         ldc);
+}
+
+/* Bytes of a pack of `rows` rows of k elements; a multiple of 64. */
+static inline size_t pack_size(const struct packed_product *p, size_t rows, size_t k) {
+    return (rows + PACK_ROWS - 1) / PACK_ROWS * PACK_ROWS * ((k + p->depth - 1) / p->depth) *
+           p->depth * p->element;
+}
+
+/* A pack in bf16 consists of blocks of 16 rows by 32 elements; blocks of the same rows follow each
+ * other.  Elements beyond the rows and beyond k are zero.  A left block is stored row by row.  A
+ * right block is stored by pairs of neighbours in a row: pair 0 of all 16 rows, then pair 1, and so
+ * on. */
+enum {
+    BF16_ROWS = PACK_ROWS,
+    BF16_DEPTH = 32,
+    BF16_PAIRS = BF16_DEPTH / 2, /* of elements */
+    BF16_BLOCK = BF16_ROWS * BF16_DEPTH
+};
+
+static inline size_t bf16_blocks(size_t k) {
+    return (k + BF16_DEPTH - 1) / BF16_DEPTH;
+}
+
+/* ---- Loops of training ------------------------------------------------------------------- */
+
+/* The loops of training over the elements of rows.  One table always gives the same bits; two
+ * tables differ by float rounding, but draw the same dropout. */
+
+/* Dropout's draws come from the counter-based generator of random.h: its key is the seed, its
+ * counter a block of elements, their row, the place in the network and the step.  A draw has 16
+ * bits, and an element is kept unless its draw is below `threshold`. */
+struct dropout {
+    uint32_t key[2];
+    uint32_t step;
+    uint32_t threshold; /* 65536 p; 0: nothing is dropped */
+    float scale;        /* of the elements that are kept: 1 / (1 - p) */
+};
+
+enum { DROPOUT_GROUP = 128 }; /* elements that share their draws' counters */
+
+/* One step of Adam (Kingma and Ba 2015, algorithm 1). */
+struct adam {
+    float clip;           /* gradients are multiplied by it first */
+    float beta_1, beta_2; /* decay of the moments */
+    float gain_1, gain_2; /* 1 - beta, computed in float64 because f32 would be far less exact */
+    float rate;           /* the learning rate / (1 - beta_1^t) */
+    float correction;     /* 1 / sqrt(1 - beta_2^t) */
+    float epsilon;
+};
+
+/* w -= rate g / (sqrt(s) + epsilon) + min(1, decay sqrt(s)) (w - first), with w before the step
+ * (Krause et al. 2019; the published code has no limit of 1). */
+struct rms {
+    float rate, decay, epsilon;
+};
+
+struct loops {
+    const char *name;
+
+    /* x[n] += y[n]. */
+    void (*add)(size_t n, const float *y, float *x);
+
+    /* x[n] = max(0, x + bias). */
+    void (*bias_relu)(size_t n, const float *bias, float *x);
+
+    /* The gradient through bias_relu and a dropout of factor `scale`: y[n] is their result; dy[n],
+     * its gradient, becomes that of the input. */
+    void (*relu_gradient)(size_t n, const float *y, float scale, float *dy);
+
+    /* sum[n] += the rows x[rows, n] with row stride ldx, in their order. */
+    void (*sum_rows)(size_t rows, size_t n, const float *x, size_t ldx, float *sum);
+
+    /* Applies dropout to x[n], which are the elements of a row from `first` on, a multiple of
+     * DROPOUT_GROUP. */
+    void (*drop)(const struct dropout *dropout, uint32_t place, uint32_t row, size_t first,
+                 size_t n, float *x);
+
+    /* s[n] = softmax(scale (s + position)). */
+    void (*softmax)(size_t n, const float *position, float scale, float *s);
+
+    /* The gradient through the softmax: a[n] is its result; da[n] becomes scale a (da - sum a
+     * da). */
+    void (*softmax_gradient)(size_t n, const float *a, float scale, float *da);
+
+    /* Returns the nats of `target` in the softmax of the logits x[n].  x becomes the gradient times
+     * `scale`: scale (softmax(x) - [i = target]). */
+    float (*cross_entropy)(size_t n, size_t target, float scale, float *x);
+
+    /* out[n] = layer norm of x[n]; *mean and *inverse (1 / deviation) are for its gradient. */
+    void (*norm)(size_t n, const float *x, const float *weight, const float *bias, float epsilon,
+                 float *out, float *mean, float *inverse);
+
+    /* The gradient of the layer norm: dx[n] from dy[n], which may be the same array; `add`: it is
+     * added to dx.  The parameters' gradients are added to dweight[n] and dbias[n].  dx NULL: only
+     * those. */
+    void (*norm_gradient)(size_t n, const float *x, float mean, float inverse, const float *weight,
+                          const float *dy, bool add, float *dx, float *dweight, float *dbias);
+
+    /* The sum of x[n] squared. */
+    double (*squares)(size_t n, const float *x);
+
+    /* sum[n] += x[n] squared. */
+    void (*add_squares)(size_t n, const float *x, float *sum);
+
+    /* w[n] -= rate g. */
+    void (*descend)(size_t n, float rate, const float *g, float *w);
+
+    /* One step of dynamic evaluation of n parameters: gradient g, weight w, what it was at first,
+     * sum of squared gradients s. */
+    void (*rms)(const struct rms *rms, size_t n, const float *g, const float *first, const float *s,
+                float *w);
+
+    /* One step of n parameters: gradient g, weight w, moments m and v. */
+    void (*adam)(const struct adam *adam, size_t n, const float *g, float *w, float *m, float *v);
+};
+
+/* ---- The tables -------------------------------------------------------------------------- */
+
 struct kernels {
     const char *name;
-    bool is_exact; /* NULL in exact tables: panels, f32_product, bf16_product, narrow_bf16,
-                      multiply_bf16, sum_exp, exact, bf16, int8, read */
+    bool is_exact; /* NULL in exact tables: panels, rounding, f32_product, bf16_product,
+                      narrow_bf16, multiply_bf16, sum_exp, exact, loops, read */
 
     /* C = A B^T for few rows: A[m, k] with row stride lda, B[n, k] of the type that is the index,
      * C[m, n] with row stride ldc.  Reads B once for every four or eight rows of A. A row of C does
@@ -99,8 +287,10 @@ struct kernels {
                           const uint16_t *b, size_t ldb, bool add, float *c, size_t ldc,
                           const void *next);
 
-    /* Products of many rows with weights of the type that is the index. */
-    const struct panels *panels[KERNEL_TYPES];
+    /* Products of many rows with weights of the type that is the index.  Those in `rounding` round
+     * the activations: to bf16 for weights in bf16, to 8 bits for q8 (see int8_panels_impl.h); NULL
+     * for the other types. */
+    const struct panels *panels[KERNEL_TYPES], *rounding[KERNEL_TYPES];
 
     /* Products of two f32 operands: in f32 (NULL: OpenBLAS's sgemm is faster), and rounded to
      * bf16. */
@@ -145,25 +335,33 @@ struct kernels {
     /* The least i >= first with x[i] > bound, or n; none of x[n] is NaN. */
     size_t (*find_above)(size_t first, size_t n, const float *x, float bound);
 
-    /* The same table, except that products of many rows round the activations: to bf16 if the
-     * weights are in bf16 (avx512fp16: to 11 bits), to 8 bits if they are in q8 (see
-     * int8_panels_impl.h).  NULL in these two tables. */
-    const struct kernels *bf16, *int8;
-
     /* The table of the exact arithmetic for the same processor; NULL in that table itself. */
     const struct kernels *exact;
+
+    const struct loops *loops;
 
     /* Reads data[n], aligned to 64 bytes, n a multiple of 128, to measure the memory's
      * bandwidth. */
     void (*read)(const void *data, size_t n);
 };
 
-/* The best table for this processor, or the one that the environment variable TXL_CPU names:
- * "generic", "avx2", "avx512", "avx512bf16", "avx512fp16", "amx" or "neon".  A name that does not
- * exist, or that this processor cannot run, is TXL_ARGUMENT. */
-txl_status kernels_choose(const struct kernels **kernels, txl_error *error);
+/* *kernels = the best table for this processor, or the one that the environment variable TXL_CPU
+ * names: "generic", "avx2", "avx512", "avx512bf16", "amx" or "neon".  A name that does not exist,
+ * or that this processor cannot run, is TXL_ARGUMENT. */
+txl_status kernels_choose(struct kernels *kernels, txl_error *error);
 
-/* Every table this processor can run, the best first, NULL after the last; `i` from 0. */
-const struct kernels *kernels_available(size_t i);
+/* Every table this processor can run, the best first; `i` from 0.  Returns false after the last. */
+bool kernels_available(size_t i, struct kernels *kernels);
+
+/* The same table with the panels that round activations in place of those that do not. */
+struct kernels kernels_rounding(const struct kernels *kernels);
+
+/* What kernels.c chooses among.  The variants of AVX-512 are patches of its table: each replaces
+ * the functions that its instructions make faster. */
+extern const struct kernels kernels_generic, kernels_avx2, kernels_avx512, kernels_neon;
+extern const struct kernels exact_generic, exact_avx2, exact_avx512, exact_neon;
+extern const struct loops loops_generic, loops_avx2, loops_avx512, loops_neon;
+void kernels_patch_avx512bf16(struct kernels *kernels);
+void kernels_patch_amx(struct kernels *kernels);
 
 #endif

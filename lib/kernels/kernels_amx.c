@@ -1,11 +1,54 @@
 /* Kernels for x86-64 processors with AMX, whose tiles multiply bf16 some ten times as fast as
  * vectors of f32 are. */
-#include "loads_avx512.h"
+#define LANES 16
+#define PROCESSOR amx
+#define MULTIPLIES_BYTES_IN_TILES /* for int8_panels_impl.h */
+#include "loads.h"
 
-#include "finish_panel.h"
-#include "kernels.h"
-#include "packed_product.h"
-#include "tiles_amx.h"
+/* The tile registers of AMX: eight of 16 rows of 64 bytes. */
+enum { TILE_BYTES = 64 }; /* of a tile's row */
+
+/* The operand of ldtilecfg (Intel 64 and IA-32 Architectures Software Developer's Manual). */
+struct tile_config {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+};
+
+/* Sets up this thread's tiles until tiles_end: 0 to 3 hold sums of 16 x 16, 4 and 5 hold 16 rows of
+ * A with `pairs` pairs of numbers, 6 and 7 the pairs of 16 columns of B. */
+static inline void tiles_begin_pairs(size_t pairs) {
+    struct tile_config config = {.palette = 1};
+    for (int i = 0; i < 8; i++) {
+        config.row_bytes[i] = i == 4 || i == 5 ? (uint16_t)(4 * pairs) : TILE_BYTES;
+        config.rows[i] = i < 6 ? 16 : (uint8_t)pairs;
+    }
+    _tile_loadconfig(&config);
+}
+
+static inline void tiles_begin(void) {
+    tiles_begin_pairs(16);
+}
+
+/* Releases the tiles, so that the system need not save them when it switches threads. */
+static inline void tiles_end(void) {
+    _tile_release();
+}
+
+/* Defines an instruction that multiplies 16 rows of n numbers by 16 columns.  tiles_begin has made
+ * every operand zero; four independent sums hide the latency. */
+#define TILE_INSTRUCTION(name, n)                                                                  \
+    static void repeat_##name(size_t rounds) {                                                     \
+        tiles_begin();                                                                             \
+        for (; rounds > 0; rounds--) {                                                             \
+            _tile_##name(0, 4, 6);                                                                 \
+            _tile_##name(1, 4, 7);                                                                 \
+            _tile_##name(2, 5, 6);                                                                 \
+            _tile_##name(3, 5, 7);                                                                 \
+        }                                                                                          \
+        tiles_end();                                                                               \
+    }                                                                                              \
+    static const struct instruction t##name = {"t" #name, 4.0 * 2 * 16 * 16 * (n), repeat_##name}
 
 #define BF16_TILE_ROWS 32
 #define BF16_TILE_COLUMNS 32
@@ -87,7 +130,7 @@ static void bf16_tile(size_t rows, size_t columns, size_t depth, const uint16_t 
     any_tiles(rows, columns, depth, left, right, add, c, ldc);
 }
 
-/* ---- A memory in bf16 --------------------------------------------------------------------- */
+/* ---- A memory in bf16 -------------------------------------------------------------------- */
 
 /* C[m, n] (+)= A B over `depth` steps of `pairs` pairs.  Each tile prefetches some lines of
  * `next`. */
@@ -121,9 +164,10 @@ static void multiply_many_bf16(size_t m, size_t n, size_t k, const uint16_t *a, 
 }
 #define MULTIPLY_BF16 multiply_many_bf16
 
-#include "bf16_product_impl.h"
+#include "bf16_impl.h"
+#include "product_q8_impl.h"
 
-/* ---- Weights in bf16 with TXL_COMPUTE_BF16 ------------------------------------------------- */
+/* ---- Weights in bf16 with TXL_COMPUTE_BF16 ----------------------------------------------- */
 
 /* Activations are rounded to bf16 and packed as the right operand, so a panel is a range of its
  * blocks; rows of weights are copied as the left operand.  So the weights need not be transposed.
@@ -172,10 +216,11 @@ static const struct panels panels_bf16 = {
     .prepare = copy_weights,
     .panel = multiply_panel,
 };
-#define PANELS_BF16 &panels_bf16
-
-extern const struct kernels kernels_amx, exact_avx512;
-#define KERNELS_TABLE kernels_amx
-#define EXACT_TABLE exact_avx512
-#define KERNELS_NAME "amx"
-#include "kernels_impl.h"
+void kernels_patch_amx(struct kernels *kernels) {
+    kernels->name = KERNELS_NAME;
+    kernels->product_q8 = product_q8;
+    kernels->multiply_bf16 = multiply_bf16;
+    kernels->narrow_bf16 = narrow_bf16;
+    kernels->bf16_product = &bf16_product;
+    kernels->rounding[2] = &panels_bf16;
+}

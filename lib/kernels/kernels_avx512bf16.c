@@ -1,17 +1,21 @@
 /* Kernels for x86-64 processors with AVX-512 (F, VL, BW, DQ) and its BF16 extension: with
  * TXL_COMPUTE_BF16 weights in bf16 are multiplied by activations rounded to bf16, two products at a
  * time. */
-#include "loads_avx512.h"
-#define AHEAD 1536 /* for elements_impl.h: an AMD Zen 4 reads faster so */
+#define LANES 16
+#define PROCESSOR avx512bf16
+#define AHEAD 1536 /* for vectors.h: an AMD Zen 4 reads faster so */
 #define AHEAD_LOCALITY 2
 #define MULTIPLIES_BYTES /* for int8_panels_impl.h */
-
-#include "finish_panel.h"
-#include "instruction.h"
-#include "kernels.h"
+#include "loads.h"
 
 VECTOR_INSTRUCTION(vdpbf16ps, 4 * LANES);
 #define BF16_INSTRUCTION &vdpbf16ps
+
+#include "bf16_impl.h"
+#include "int8_panels_impl.h"
+#include "multiply_impl.h"
+#include "product_impl.h"
+#include "product_q8_impl.h"
 
 /* out[(k + 1) / 2, width] pairs of neighbours along k, rounded to nearest even. */
 static void pack_bf16(size_t m, size_t width, size_t k, const float *x, size_t ldx, void *out,
@@ -110,10 +114,17 @@ static const struct panels panels_bf16 = {
     .pack = pack_bf16,
     .panel = panel_bf16,
 };
-#define PANELS_BF16 &panels_bf16
-
-extern const struct kernels kernels_avx512bf16, exact_avx512;
-#define KERNELS_TABLE kernels_avx512bf16
-#define EXACT_TABLE exact_avx512
-#define KERNELS_NAME "avx512bf16"
-#include "kernels_impl.h"
+void kernels_patch_avx512bf16(struct kernels *kernels) {
+    kernels->name = KERNELS_NAME;
+    kernels->product[0] = product_f32;
+    kernels->product[1] = product_f16;
+    kernels->product[2] = product_bf16;
+    kernels->product_q8 = product_q8;
+    kernels->multiply[0] = multiply_f32;
+    kernels->multiply[1] = multiply_f16;
+    kernels->multiply_bf16 = multiply_bf16;
+    kernels->narrow_bf16 = narrow_bf16;
+    kernels->bf16_product = &bf16_product;
+    kernels->rounding[2] = &panels_bf16;
+    kernels->rounding[3] = &int8_panels;
+}

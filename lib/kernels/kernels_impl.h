@@ -1,139 +1,20 @@
 /* The body of every table in kernels.h, written with the compiler's vector types and compiled once
- * for each kind of processor.  The file that includes it defines
- *     LANES                   floats in a vector
- *     KERNELS_TABLE           the table's C name
- *     KERNELS_NAME            its name as a string
- *     EXACT_TABLE             the table of the exact arithmetic for the processor
- *     load_f16, load_bf16, load_i8    LANES elements widened to a vector
- *     store_f16               the reverse
- *     ivec16, load_ivec16     2 LANES integers of 16 bits, loaded from as many of 8 bits
- *     add_products            adds their products to `sum`, in any of its lanes
- * and may define
- *     PANELS_BF16             panels of weights in bf16 that round activations */
-#include "bf16_memory_impl.h"
-#include "bf16_product_impl.h"
+ * for each kind of processor.  The file that includes it defines LANES and PROCESSOR. */
+#include "bf16_impl.h"
+#include "elements_impl.h"
 #if LANES >= 8
 #include "f32_product_impl.h"
 #define F32_PRODUCT &f32_product
 #else
 #define F32_PRODUCT NULL
 #endif
-#include "finish_panel.h"
-#include "kernels.h"
-#include "lanes.h"
-#include "lib/base/numbers.h"
 #include "multiply_impl.h"
+#include "product_impl.h"
+#include "product_q8_impl.h"
 
 #include <math.h>
-#include <stdint.h>
-#include <string.h>
 
-/* ---- Products ----------------------------------------------------------------------------- */
-
-/* Rows of A that a product takes at once: as many as the registers hold. */
-#if defined(__AVX512F__) || defined(__aarch64__)
-enum { MOST_PRODUCT_ROWS = 8 };
-#else
-enum { MOST_PRODUCT_ROWS = 4 };
-#endif
-
-static inline float same_f32(float x) {
-    return x;
-}
-
-#define PRODUCT product_f32
-#define ELEMENT float
-#define LOAD load_f32
-#define SCALAR same_f32
-#include "product_impl.h"
-
-#define PRODUCT product_f16
-#define ELEMENT uint16_t
-#define LOAD load_f16
-#define SCALAR float_of_f16
-#include "product_impl.h"
-
-#define PRODUCT product_bf16
-#define ELEMENT uint16_t
-#define LOAD load_bf16
-#define SCALAR float_of_bf16
-#include "product_impl.h"
-
-enum { MOST_Q8_COLUMNS = 4 };
-
-/* Adds to total[j][r] the dot products of a block of `columns` rows of B, `stride` elements from
- * each other, with `rows` rows of A.  The integers' sums are exact. */
-static inline __attribute__((always_inline)) void
-product_q8_block(const int rows, const int columns, const int16_t *a, size_t lda, const int8_t *b,
-                 size_t stride, const float *scale, size_t scale_stride,
-                 vec total[MOST_Q8_COLUMNS][4]) {
-    ivec sum[MOST_Q8_COLUMNS][4] = {0};
-    UNROLL for (size_t i = 0; i < Q8_BLOCK; i += 2 * LANES) {
-        UNROLL for (int j = 0; j < columns; j++) {
-            ivec16 x = load_ivec16(b + (size_t)j * stride + i);
-            UNROLL for (int r = 0; r < rows; r++) {
-                ivec16 y;
-                memcpy(&y, a + (size_t)r * lda + i, sizeof y);
-                sum[j][r] = add_products(sum[j][r], y, x);
-            }
-        }
-    }
-    UNROLL for (int j = 0; j < columns; j++) {
-        vec s = splat(scale[(size_t)j * scale_stride]);
-        UNROLL for (int r = 0; r < rows; r++) total[j][r] +=
-            __builtin_convertvector(sum[j][r], vec) * s;
-    }
-}
-
-/* Multiplies `columns` rows of B, `apart` rows from each other, so that as many streams are read
- * side by side. */
-static inline __attribute__((always_inline)) void
-product_q8_tile(const int rows, const int columns, size_t k, const int16_t *a, const float *a_scale,
-                const int8_t *b, const float *scale, size_t apart, float *c, size_t ldc) {
-    vec total[MOST_Q8_COLUMNS][4] = {0};
-    const size_t blocks = q8_blocks(k), lda = blocks * Q8_BLOCK;
-    size_t i = 0;
-    for (; i + Q8_BLOCK <= k; i += Q8_BLOCK, scale++) {
-        UNROLL for (int j = 0; j < columns; j++) prefetch(b + (size_t)j * apart * k + i);
-        product_q8_block(rows, columns, a + i, lda, b + i, apart * k, scale, apart * blocks, total);
-    }
-    if (i < k) {
-        int8_t rest[MOST_Q8_COLUMNS * Q8_BLOCK] = {0};
-        for (int j = 0; j < columns; j++)
-            memcpy(rest + j * Q8_BLOCK, b + (size_t)j * apart * k + i, k - i);
-        product_q8_block(rows, columns, a + i, lda, rest, Q8_BLOCK, scale, apart * blocks, total);
-    }
-    UNROLL for (int j = 0; j < columns; j++) {
-        UNROLL for (int r = 0; r < rows; r++) c[(size_t)r * ldc + (size_t)j * apart] =
-            a_scale[r] * sum_lanes(total[j][r]);
-    }
-}
-
-static inline __attribute__((always_inline)) void
-product_q8_rows(const int rows, const int columns, size_t n, size_t k, const int16_t *a,
-                const float *a_scale, const int8_t *b, const float *scale, float *c, size_t ldc) {
-    size_t part = n / (size_t)columns, done = part * (size_t)columns, blocks = q8_blocks(k);
-    for (size_t j = 0; j < part; j++)
-        product_q8_tile(rows, columns, k, a, a_scale, b + j * k, scale + j * blocks, part, c + j,
-                        ldc);
-    for (size_t j = done; j < n; j++)
-        product_q8_tile(rows, 1, k, a, a_scale, b + j * k, scale + j * blocks, 0, c + j, ldc);
-}
-
-static void product_q8(size_t m, size_t n, size_t k, const int16_t *a, const float *a_scale,
-                       const int8_t *b, const float *scale, float *c, size_t ldc) {
-    const size_t lda = q8_blocks(k) * Q8_BLOCK;
-    for (; m >= 4; m -= 4, a += 4 * lda, a_scale += 4, c += 4 * ldc)
-        product_q8_rows(4, 2, n, k, a, a_scale, b, scale, c, ldc);
-    if (m == 3)
-        product_q8_rows(3, 2, n, k, a, a_scale, b, scale, c, ldc);
-    else if (m == 2)
-        product_q8_rows(2, 2, n, k, a, a_scale, b, scale, c, ldc);
-    else if (m == 1)
-        product_q8_rows(1, 4, n, k, a, a_scale, b, scale, c, ldc);
-}
-
-/* ---- Panels ------------------------------------------------------------------------------- */
+/* ---- Panels ------------------------------------------------------------------------------ */
 
 static void pack(size_t m, size_t width, size_t k, const float *x, size_t ldx, void *out,
                  float *x_scale) {
@@ -234,7 +115,7 @@ static inline void prepare_q8(size_t n, size_t k, const void *b, const float *sc
                             .prepare = PREPARE,                                                    \
                             .panel = panel})
 
-/* ---- Softmax and layer norm --------------------------------------------------------------- */
+/* ---- Softmax and layer norm -------------------------------------------------------------- */
 
 static float attend(float *s, size_t n, size_t n_far, float far, const float *position,
                     float scale) {
@@ -366,7 +247,6 @@ static void read_only(const void *data, size_t n) {
     __asm__ volatile("" : : "m"(a)); /* keeps the compiler from dropping the reads */
 }
 
-#if !defined(PANELS_BF16)
 /* Where no fast instruction multiplies bf16, activations rounded to it are multiplied in f32:
  * results are the same within the rounding of f32. */
 static void pack_rounded(size_t m, size_t width, size_t k, const float *x, size_t ldx, void *out,
@@ -385,28 +265,30 @@ static const struct panels rounded_panels = {
     .prepare = prepare_bf16,
     .panel = panel,
 };
-#define PANELS_BF16 &rounded_panels
-#endif
 
 #include "int8_panels_impl.h"
 
-#define KERNELS(OF_BF16, OF_Q8, BF16, INT8)                                                        \
-    {                                                                                              \
-        .name = KERNELS_NAME, .product = {product_f32, product_f16, product_bf16},                 \
-        .round = round_rows, .product_q8 = product_q8,                                             \
-        .widen = {widen_f32, widen_f16, widen_bf16, widen_q8},                                     \
-        .multiply = {multiply_f32, multiply_f16},                                                  \
-        .panels = {WIDE_PANELS(NULL), WIDE_PANELS(prepare_f16), OF_BF16, OF_Q8},                   \
-        .f32_product = F32_PRODUCT, .bf16_product = &bf16_product, .narrow_f16 = narrow_f16,       \
-        .narrow_bf16 = narrow_bf16, .multiply_bf16 = multiply_bf16, .attend = attend,              \
-        .layer_norm = layer_norm, .activate = activate, .sum_exp = sum_exp,                        \
-        .find_above = find_above, .read = read_only, .exact = &EXACT_TABLE, .bf16 = BF16,          \
-        .int8 = INT8,                                                                              \
-    }
-
-static const struct kernels bf16_kernels =
-    KERNELS(PANELS_BF16, WIDE_PANELS(prepare_q8), NULL, NULL);
-static const struct kernels int8_kernels =
-    KERNELS(WIDE_PANELS(prepare_bf16), &int8_panels, NULL, NULL);
-const struct kernels KERNELS_TABLE =
-    KERNELS(WIDE_PANELS(prepare_bf16), WIDE_PANELS(prepare_q8), &bf16_kernels, &int8_kernels);
+const struct kernels TABLE(kernels) = {
+    .name = KERNELS_NAME,
+    .product = {product_f32, product_f16, product_bf16},
+    .round = round_rows,
+    .product_q8 = product_q8,
+    .widen = {widen_f32, widen_f16, widen_bf16, widen_q8},
+    .multiply = {multiply_f32, multiply_f16},
+    .multiply_bf16 = multiply_bf16,
+    .panels = {WIDE_PANELS(NULL), WIDE_PANELS(prepare_f16), WIDE_PANELS(prepare_bf16),
+               WIDE_PANELS(prepare_q8)},
+    .rounding = {NULL, NULL, &rounded_panels, &int8_panels},
+    .f32_product = F32_PRODUCT,
+    .bf16_product = &bf16_product,
+    .narrow_f16 = narrow_f16,
+    .narrow_bf16 = narrow_bf16,
+    .attend = attend,
+    .layer_norm = layer_norm,
+    .activate = activate,
+    .sum_exp = sum_exp,
+    .find_above = find_above,
+    .exact = &TABLE(exact),
+    .loops = &TABLE(loops),
+    .read = read_only,
+};

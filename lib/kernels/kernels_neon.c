@@ -1,8 +1,5 @@
 /* Kernels for 64-bit ARM processors, all of which have NEON and conversions from f16. */
-#include "loads_neon.h"
-
-extern const struct kernels kernels_neon, exact_neon;
-#define KERNELS_TABLE kernels_neon
-#define EXACT_TABLE exact_neon
-#define KERNELS_NAME "neon"
+#define LANES 4
+#define PROCESSOR neon
+#define USE_NEON
 #include "kernels_impl.h"

@@ -1,7 +1,7 @@
 /* Products of f32 that are not weights: C (+)= A B, as `multiply` of struct kernels.  An element of
- * C adds over k in order, whatever m, n and the number of lanes.  The including file defines what
- * elements_impl.h needs, and may define add_product itself. */
-#include "elements_impl.h"
+ * C adds over k in order, whatever m, n and the number of lanes.  The including file may define
+ * add_product itself. */
+#include "loads.h"
 
 #if !defined(add_product)
 /* Adds a product to a sum.  The compiler fuses the two where the processor can. */

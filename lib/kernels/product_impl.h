@@ -1,5 +1,5 @@
-/* C[m,n] = A[m,k] B[n,k]^T with few rows of A, in f32, for LANES lanes (see vectors.h).  A file
- * includes it once for each type of B, and defines before each time:
+/* C[m,n] = A[m,k] B[n,k]^T with few rows of A, in f32, for LANES lanes (see vectors.h).  It
+ * includes itself once for each type of B, and defines before each time:
  *
  *     PRODUCT        the function's name
  *     ELEMENT        the type of an element of B
@@ -7,6 +7,40 @@
  *
  * The end of this file undefines them.  It has no include guard because it is included several
  * times. */
+
+#if !defined(PRODUCT)
+#include "loads.h"
+
+/* Rows of A that a product takes at once: as many as the registers hold. */
+#if defined(__AVX512F__) || defined(__aarch64__)
+enum { MOST_PRODUCT_ROWS = 8 };
+#else
+enum { MOST_PRODUCT_ROWS = 4 };
+#endif
+
+static inline float same_f32(float x) {
+    return x;
+}
+
+#define PRODUCT product_f32
+#define ELEMENT float
+#define LOAD load_f32
+#define SCALAR same_f32
+#include "product_impl.h"
+
+#define PRODUCT product_f16
+#define ELEMENT uint16_t
+#define LOAD load_f16
+#define SCALAR float_of_f16
+#include "product_impl.h"
+
+#define PRODUCT product_bf16
+#define ELEMENT uint16_t
+#define LOAD load_bf16
+#define SCALAR float_of_bf16
+#include "product_impl.h"
+
+#else
 
 #define PASTE_NAMES(name, part) name##_##part
 #define NAME_PART(name, part) PASTE_NAMES(name, part)
@@ -90,3 +124,5 @@ static void PRODUCT(size_t m, size_t n, size_t k, const float *a, size_t lda, co
 #undef ELEMENT
 #undef LOAD
 #undef SCALAR
+
+#endif

@@ -5,7 +5,6 @@
 #include "lib/base/memory.h"
 #include "lib/base/threads.h"
 #include "lib/kernels/kernels.h"
-#include "lib/kernels/packed_product.h"
 #include "parameters.h"
 
 #include <stdbool.h>

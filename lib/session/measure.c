@@ -4,7 +4,6 @@
 #include "lib/base/memory.h"
 #include "lib/base/threads.h"
 #include "lib/kernels/kernels.h"
-#include "lib/kernels/packed_product.h"
 #include "lib/network/compute.h"
 #include "lib/weights/weights.h"
 #include "txl.h"
@@ -53,7 +52,7 @@ static size_t cold_bytes(void) {
 
 struct cold {
     struct pool *pool;
-    const struct kernels *kernels; /* the best, whatever TXL_CPU says: narrow loads do not reach the
+    struct kernels kernels; /* the best, whatever TXL_CPU says: narrow loads do not reach the
                                       full bandwidth of every machine */
     float *data;
     size_t size; /* bytes, a multiple of PIECE_BYTES */
@@ -74,10 +73,10 @@ static void cold_close(struct cold *cold) {
 
 /* Writes to every page, so that each is memory of its own. */
 static txl_status cold_open(struct cold *cold, int threads, txl_error *error) {
-    *cold = (struct cold){
-        .pool = pool_new(threads), .kernels = kernels_available(0), .size = cold_bytes()};
+    *cold = (struct cold){.pool = pool_new(threads), .size = cold_bytes()};
     if (!cold->pool)
         return txl_fail(error, TXL_MEMORY, "threads cannot be started");
+    kernels_available(0, &cold->kernels);
     cold->data = pages_map(cold->size);
     if (!cold->data) {
         cold_close(cold);
@@ -92,7 +91,7 @@ static txl_status cold_open(struct cold *cold, int threads, txl_error *error) {
 static void read_task(void *context, int i, int thread) {
     (void)thread;
     const struct cold *cold = context;
-    cold->kernels->read((const char *)cold->data + (size_t)i * PIECE_BYTES, PIECE_BYTES);
+    cold->kernels.read((const char *)cold->data + (size_t)i * PIECE_BYTES, PIECE_BYTES);
 }
 
 txl_status txl_measure_read_bandwidth(int threads, double *bytes_per_second, txl_error *error) {
@@ -167,9 +166,9 @@ static const struct instruction *multiplying(const struct kernels *kernels, txl_
     case TXL_PRODUCTS_F32:
         break;
     case TXL_PRODUCTS_BF16:
-        return kernels->bf16->panels[WEIGHTS_BF16]->instruction;
+        return kernels->rounding[WEIGHTS_BF16]->instruction;
     case TXL_PRODUCTS_INT8:
-        return kernels->int8->panels[WEIGHTS_Q8]->instruction;
+        return kernels->rounding[WEIGHTS_Q8]->instruction;
     case TXL_PRODUCTS_TRAINING_BF16:
         return kernels->bf16_product->instruction;
     }
@@ -178,11 +177,11 @@ static const struct instruction *multiplying(const struct kernels *kernels, txl_
 
 txl_status txl_measure_products(txl_products products, int threads, const char **instruction,
                                 double *operations_per_second, txl_error *error) {
-    const struct kernels *kernels;
+    struct kernels kernels;
     txl_status status = kernels_choose(&kernels, error);
     if (status)
         return status;
-    const struct instruction *used = multiplying(kernels, products);
+    const struct instruction *used = multiplying(&kernels, products);
     *instruction = used ? used->name : "sgemm";
     if (!used)
         return txl_measure_sgemm(threads, operations_per_second, error);

@@ -83,8 +83,10 @@ txl_status model_open_weights(struct weights *weights, bool compressed, int thre
     m->weights = weights;
     m->compressed = compressed;
     txl_status status = kernels_choose(&m->kernels, error);
-    if (!status)
+    if (!status) {
+        m->rounding = kernels_rounding(&m->kernels);
         status = read_family(m, error);
+    }
     if (!status)
         status = open_vocabulary(m, error);
     if (!status)
@@ -321,8 +323,8 @@ void txl_model_defaults(const txl_model *model, txl_settings *settings) {
 }
 
 const char *txl_kernels_name(txl_error *error) {
-    const struct kernels *kernels;
-    return kernels_choose(&kernels, error) ? NULL : kernels->name;
+    struct kernels kernels;
+    return kernels_choose(&kernels, error) ? NULL : kernels.name;
 }
 
 const char *txl_version(void) {

@@ -16,9 +16,9 @@ struct txl_model {
     const struct family *family;
     void *settings; /* the settings as the family reads them; begins with struct model_settings */
     struct vocabulary vocabulary;
-    struct id_list banned; /* what txl_model_banned returns */
-    const struct kernels *kernels;
-    bool compressed; /* the matrices of layers stay compressed */
+    struct id_list banned;            /* what txl_model_banned returns */
+    struct kernels kernels, rounding; /* `rounding`: with TXL_COMPUTE_INT8 and _BF16 */
+    bool compressed;                  /* the matrices of layers stay compressed */
     struct tensors tensors;
     struct network *network;
 };

@@ -27,7 +27,7 @@ static txl_status read_elements(void *context, uint64_t first, size_t count, flo
     const char *elements = s->model->tensors.element[s->i];
     size_t n_col = row_length(t), size = weights_type_size(t->type);
     if (t->type != WEIGHTS_Q8) {
-        s->model->kernels->widen[t->type](elements + first * size, NULL, 1, count, out);
+        s->model->kernels.widen[t->type](elements + first * size, NULL, 1, count, out);
         return TXL_OK;
     }
     const float *scale = (const float *)(elements + weights_scales_offset(t->n_element));
@@ -37,8 +37,8 @@ static txl_status read_elements(void *context, uint64_t first, size_t count, flo
     while (count > 0) {
         size_t r = (size_t)(first / n_col), column = (size_t)(first % n_col);
         size_t n = n_col - column < count ? n_col - column : count;
-        s->model->kernels->widen[WEIGHTS_Q8](elements + r * n_col, scale + r * q8_blocks(n_col), 1,
-                                             n_col, row);
+        s->model->kernels.widen[WEIGHTS_Q8](elements + r * n_col, scale + r * q8_blocks(n_col), 1,
+                                            n_col, row);
         memcpy(out, row + column, n * sizeof *out);
         out += n;
         first += n;

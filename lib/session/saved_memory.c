@@ -104,8 +104,8 @@ static void load_rows(txl_session *s, const struct memory_header *h, float *row,
     const struct network *network = s->model->network;
     for (int layer = 0; layer < network->n_layer; layer++) {
         for (uint64_t p = h->next - memory_positions(s->model, h); p < h->next; p++) {
-            s->model->kernels->widen[rows_type(h->memory_type)](in, NULL, 1, network->row_width,
-                                                                row);
+            s->model->kernels.widen[rows_type(h->memory_type)](in, NULL, 1, network->row_width,
+                                                               row);
             s->model->family->import_row(s->timeline, layer, p, row);
             in += network->row_width * rows_element_size(h->memory_type);
         }

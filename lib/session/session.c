@@ -24,10 +24,8 @@ void session_restore_rounding(const struct rounding *before) {
 
 static const struct kernels *kernels_of(const txl_model *model, const txl_settings *settings) {
     if (settings->arithmetic == TXL_ARITHMETIC_EXACT)
-        return model->kernels->exact;
-    return settings->compute == TXL_COMPUTE_INT8   ? model->kernels->int8
-           : settings->compute == TXL_COMPUTE_BF16 ? model->kernels->bf16
-                                                   : model->kernels;
+        return model->kernels.exact;
+    return settings->compute == TXL_COMPUTE_F32 ? &model->kernels : &model->rounding;
 }
 
 /* Takes the memory of a session; NULL from an arena that only adds up. */

@@ -6,7 +6,7 @@
 
 #include "lib/base/memory.h"
 #include "lib/base/threads.h"
-#include "lib/kernels/packed_product.h"
+#include "lib/kernels/kernels.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -9,9 +9,9 @@
 
 #include "lib/base/limits.h"
 #include "lib/base/memory.h"
+#include "lib/kernels/kernels.h"
 #include "lib/session/model.h"
 #include "lib/transformer_xl/transformer_xl.h"
-#include "loops.h"
 #include "products.h"
 
 enum {

@@ -46,8 +46,8 @@ static void widen_tensor(const txl_model *model, size_t i, float *out) {
     if (tensor->type == WEIGHTS_Q8)
         scale = (const float *)((const char *)elements + weights_scales_offset(tensor->n_element));
     size_t rows = (size_t)tensor->shape[0];
-    model->kernels->widen[tensor->type](elements, scale, rows, (size_t)tensor->n_element / rows,
-                                        out);
+    model->kernels.widen[tensor->type](elements, scale, rows, (size_t)tensor->n_element / rows,
+                                       out);
 }
 
 static int compare_names(const void *a, const void *b) {

@@ -78,7 +78,7 @@ static void describe_training(struct training *t, const txl_model *model, const 
         t->first_stream = streams_before(t->streams, peers, peers->rank);
         t->how.batch = (int)(streams_before(t->streams, peers, peers->rank + 1) - t->first_stream);
     }
-    t->products.packed = t->how.bf16 ? model->kernels->bf16_product : model->kernels->f32_product;
+    t->products.packed = t->how.bf16 ? model->kernels.bf16_product : model->kernels.f32_product;
     training_set_network(t, model);
     training_count_weights(t, model);
 }
@@ -117,7 +117,7 @@ txl_status training_open(struct training *t, const txl_model *model, const txl_t
                          int n_beside, txl_error *error) {
     *t = (struct training){0};
     describe_training(t, model, how, n_beside);
-    t->loops = loops_choose(model->kernels);
+    t->loops = model->kernels.loops;
     uint64_t state = subnormals_to_zero(); /* the pool's threads inherit it */
     t->pool = pool_new(t->how.threads);
     subnormals_set(state);

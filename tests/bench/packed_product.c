@@ -2,8 +2,8 @@
  * many runs, since others may be working on the machine.
  *
  *   build/bench_packed_product [SECONDS]    for each shape and table */
-#include "lib/kernels/packed_product.h"
-#include "lib/kernels/kernels.h"
+
+#include "tests/kernels_at.h"
 
 #include <cblas.h>
 #include <stdio.h>
@@ -124,8 +124,8 @@ int main(int n_argument, char **argument) {
     openblas_set_num_threads(1);
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
         measure(s, NULL, NULL, seconds);
-        for (size_t v = 0; kernels_available(v); v++) {
-            const struct kernels *kernels = kernels_available(v);
+        for (size_t v = 0; kernels_at(v); v++) {
+            const struct kernels *kernels = kernels_at(v);
             measure(s, kernels->name, kernels->bf16_product, seconds);
             if (kernels->f32_product)
                 measure(s, kernels->name, kernels->f32_product, seconds);

@@ -1,13 +1,13 @@
 /* Compressing and decompressing: every text comes back, with every model; damage is found, named,
  * and salvaged around. */
 #include "tests/files.h"
+#include "tests/kernels_at.h"
 #include "txl.h"
 
 #include "lib/base/memory.h"
 #include "lib/compress/lossless.h"
 #include "lib/compress/quantised.h"
 #include "lib/compress/streams.h"
-#include "lib/kernels/kernels.h"
 #include "tests/model_cases.h"
 
 #include <ctype.h>
@@ -507,9 +507,9 @@ static void kept_file_opens(int i) {
 
 /* With every table of kernels. */
 TEST(kept_files_open) {
-    for (size_t v = 0; kernels_available(v); v++) {
-        setenv("TXL_CPU", kernels_available(v)->name, 1);
-        print_message("%s\n", kernels_available(v)->name);
+    for (size_t v = 0; kernels_at(v); v++) {
+        setenv("TXL_CPU", kernels_at(v)->name, 1);
+        print_message("%s\n", kernels_at(v)->name);
         for (int i = 0; i < N_KIND; i++) {
             txl_model_close(models[i]);
             open_model(i);

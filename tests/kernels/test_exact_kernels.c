@@ -2,7 +2,7 @@
  * more, one element at a time: every table gives the same bits, at any size. */
 #include "lib/base/exact_math.h"
 #include "lib/base/numbers.h"
-#include "lib/kernels/kernels.h"
+#include "tests/kernels_at.h"
 #include "tests/unit.h"
 
 #include <float.h>
@@ -90,9 +90,8 @@ static const size_t sizes[] = {1,  2,  3,  4,  5,  7,   8,   9,   15,  16,  17, 
                                32, 33, 63, 64, 65, 100, 127, 128, 129, 200, 321};
 enum { N_SIZE = sizeof sizes / sizeof *sizes };
 #define FOR_TABLES(k)                                                                              \
-    for (size_t v_ = 0; kernels_available(v_); v_++)                                               \
-        for (const struct kernels *k = kernels_available(v_)->exact, *once_ = k; once_;            \
-             once_ = NULL)
+    for (size_t v_ = 0; kernels_at(v_); v_++)                                                      \
+        for (const struct kernels *k = kernels_at(v_)->exact, *once_ = k; once_; once_ = NULL)
 
 /* ---- Tests -------------------------------------------------------------------------------- */
 

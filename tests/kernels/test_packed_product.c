@@ -1,8 +1,7 @@
 /* Products of packed operands, as they are and rounded to bf16, of every table of kernels that this
  * processor can run, against plain double arithmetic. */
 #include "lib/base/numbers.h"
-#include "lib/kernels/kernels.h"
-#include "lib/kernels/packed_product.h"
+#include "tests/kernels_at.h"
 #include "tests/unit.h"
 
 #include <math.h>
@@ -73,8 +72,8 @@ static void fill_odd(float *x, size_t n) {
 
 TEST(packs_are_rounded) {
     static float x[MOST];
-    for (size_t v = 0; kernels_available(v); v++) {
-        const struct packed_product *p = kernels_available(v)->bf16_product;
+    for (size_t v = 0; kernels_at(v); v++) {
+        const struct packed_product *p = kernels_at(v)->bf16_product;
         for (size_t s = 0; s < 4 * N_DEPTH; s++) {
             size_t k = depths[s / 4], rows = (s * 29 + 1) % MOST_ROWS + 1;
             struct packed_source from = source(x, rows, k, s & 1, s % 3);
@@ -149,8 +148,8 @@ static void check_product(const struct packed_product *p, size_t m, size_t n, si
 /* The products that this processor has, NULL after the last. */
 static const struct packed_product *available(size_t i) {
     size_t n = 0;
-    for (size_t v = 0; kernels_available(v); v++) {
-        const struct kernels *kernels = kernels_available(v);
+    for (size_t v = 0; kernels_at(v); v++) {
+        const struct kernels *kernels = kernels_at(v);
         if (n++ == i)
             return kernels->bf16_product;
         if (kernels->f32_product && n++ == i)

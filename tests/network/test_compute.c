@@ -1,8 +1,8 @@
 /* Products of activations with weights of every type, for numbers of rows that take every way
  * through compute.c, of every table of kernels, against plain double arithmetic. */
 #include "lib/base/numbers.h"
-#include "lib/kernels/kernels.h"
 #include "lib/network/compute.h"
+#include "tests/kernels_at.h"
 #include "tests/unit.h"
 
 #include <math.h>
@@ -124,13 +124,13 @@ static void check_kernels(const struct kernels *kernels, const struct weights_pa
 TEST(sgemm_multiplies_f32_and_many_rows) {
     struct matrix w = {.type = WEIGHTS_F32, .n_row = 1, .n_col = 1};
     txl_error error;
-    const struct kernels *kernels;
+    struct kernels kernels;
     assert_int_equal(kernels_choose(&kernels, &error), TXL_OK);
-    assert_false(compute_uses_sgemm(kernels, 63, &w));
-    assert_true(compute_uses_sgemm(kernels, 64, &w) == !blas_better_core());
-    assert_false(compute_uses_sgemm(kernels->exact, 64, &w));
+    assert_false(compute_uses_sgemm(&kernels, 63, &w));
+    assert_true(compute_uses_sgemm(&kernels, 64, &w) == !blas_better_core());
+    assert_false(compute_uses_sgemm(kernels.exact, 64, &w));
     w.type = WEIGHTS_Q8;
-    assert_false(compute_uses_sgemm(kernels, 64, &w));
+    assert_false(compute_uses_sgemm(&kernels, 64, &w));
 }
 
 TEST(products) {
@@ -143,10 +143,11 @@ TEST(products) {
     for (int type = 0; type < KERNEL_TYPES; type++) {
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
             make_weights(w, (enum weights_type)type, shapes[s].rows, shapes[s].columns);
-            for (size_t v = 0; kernels_available(v); v++) {
-                check_kernels(kernels_available(v), w, false, x, y);
+            for (size_t v = 0; kernels_at(v); v++) {
+                check_kernels(kernels_at(v), w, false, x, y);
+                const struct kernels rounding = kernels_rounding(kernels_at(v));
                 if (type == WEIGHTS_BF16)
-                    check_kernels(kernels_available(v)->bf16, w, true, x, y);
+                    check_kernels(&rounding, w, true, x, y);
             }
         }
     }

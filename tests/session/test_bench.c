@@ -310,7 +310,6 @@ TEST(products_have_a_peak) {
     static const struct {
         const char *kernels, *instruction[4];
     } rows[] = {{"amx", {"sgemm", "tdpbf16ps", "tdpbssd", "tdpbf16ps"}},
-                {"avx512fp16", {"sgemm", "vfmadd231ph", "vpdpbusd", "sgemm"}},
                 {"avx512bf16", {"sgemm", "vdpbf16ps", "vpdpbusd", "vdpbf16ps"}},
                 {"", {"sgemm", "sgemm", "sgemm", "sgemm"}}};
     const char *kernels = txl_kernels_name(NULL);

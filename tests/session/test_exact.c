@@ -1,7 +1,7 @@
 /* The exact arithmetic: its bits are constants, which every kind of processor, compiler, division
  * of the ids into calls and number of threads meets (weights-format.md specifies them). */
 #include "lib/base/float_environment.h"
-#include "lib/kernels/kernels.h"
+#include "tests/kernels_at.h"
 #include "tests/model_cases.h"
 #include "tests/unit.h"
 
@@ -97,9 +97,9 @@ TEST(constants) {
     const size_t divisions[] = {128, 1, 7, SIZE_MAX};
     const int threads[] = {2, 1, 3, 5};
     const int some = getenv("TXL_TEST_BRIEF") ? 1 : 4;
-    for (size_t v = 0; kernels_available(v); v++) {
-        bool emulates = strcmp(kernels_available(v)->name, "generic") == 0;
-        setenv("TXL_CPU", kernels_available(v)->name, 1);
+    for (size_t v = 0; kernels_at(v); v++) {
+        bool emulates = strcmp(kernels_at(v)->name, "generic") == 0;
+        setenv("TXL_CPU", kernels_at(v)->name, 1);
         for (int i = 0; i < N_CASE; i++) {
             struct model_case c;
             open_case(&cases[i], &c);
@@ -329,8 +329,8 @@ TEST(fused_products) {
     };
     /* As every call of the library does; -Ofast starts a program without subnormal numbers. */
     const struct float_environment before = float_environment_set();
-    for (size_t v = 0; kernels_available(v); v++) {
-        const struct kernels *k = kernels_available(v)->exact;
+    for (size_t v = 0; kernels_at(v); v++) {
+        const struct kernels *k = kernels_at(v)->exact;
         for (size_t i = 0; i < sizeof cases_of / sizeof *cases_of; i++) {
             float a[2] = {cases_of[i].c, cases_of[i].a}, b[32] = {1}, c[16];
             b[16] = cases_of[i].b; /* c 1 + a b, in this order */
@@ -355,8 +355,8 @@ TEST(draws) {
         {.temperature = 0.9f, .typical = 0.7f},
     };
     enum { N_WAY = sizeof ways / sizeof *ways, N_DRAW = 60 };
-    for (size_t v = 0; kernels_available(v); v++) {
-        setenv("TXL_CPU", kernels_available(v)->name, 1);
+    for (size_t v = 0; kernels_at(v); v++) {
+        setenv("TXL_CPU", kernels_at(v)->name, 1);
         struct model_case c;
         txl_error error;
         int32_t ids[N_WAY * N_DRAW];
@@ -378,7 +378,7 @@ TEST(draws) {
         case_close(&c);
         uint64_t found = XXH3_64bits(ids, sizeof ids);
         if (found != DRAWN)
-            fail_msg("%s: 0x%016llx", kernels_available(v)->name, (unsigned long long)found);
+            fail_msg("%s: 0x%016llx", kernels_at(v)->name, (unsigned long long)found);
     }
     unsetenv("TXL_CPU");
 }

@@ -1,6 +1,6 @@
 /* Every table of training's loops against float64, for lengths with and without a rest of a
  * vector. */
-#include "lib/train/loops.h"
+#include "tests/kernels_at.h"
 #include "tests/unit.h"
 
 #include <math.h>
@@ -18,9 +18,9 @@ struct every_table {
 
 static void every_table(void **state) {
     const struct every_table *test = *state;
-    for (size_t k = 0; kernels_available(k); k++)
+    for (size_t k = 0; kernels_at(k); k++)
         for (size_t i = 0; i < N_LENGTH; i++)
-            test->check(loops_choose(kernels_available(k)), lengths[i]);
+            test->check(kernels_at(k)->loops, lengths[i]);
 }
 
 /* A test of every table, loops, with vectors of every length, n. */

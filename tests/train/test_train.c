@@ -3,6 +3,7 @@
 #include "lib/base/float_environment.h"
 #include "lib/train/training.h"
 #include "tests/files.h"
+#include "tests/kernels_at.h"
 #include "tests/model_cases.h"
 
 #include <math.h>
@@ -302,18 +303,18 @@ TEST(subnormal_numbers) {
 
 /* Processors that have vectors use them. */
 TEST(loops_of_kernels) {
-    for (size_t k = 0; kernels_available(k); k++) {
-        const struct kernels *kernels = kernels_available(k);
+    for (size_t k = 0; kernels_at(k); k++) {
+        const struct kernels *kernels = kernels_at(k);
         bool generic = strcmp(kernels->name, "generic") == 0;
-        assert_int_equal(strcmp(loops_choose(kernels)->name, "generic") == 0, generic);
+        assert_int_equal(strcmp(kernels->loops->name, "generic") == 0, generic);
     }
 }
 
 /* Dropout drops its share and keeps the mean, and no two draws are for the same place. */
 TEST(dropout_shares) {
     enum { ROWS = 200, WIDTH = 300 };
-    for (size_t k = 0; kernels_available(k); k++) {
-        const struct loops *loops = loops_choose(kernels_available(k));
+    for (size_t k = 0; kernels_at(k); k++) {
+        const struct loops *loops = kernels_at(k)->loops;
         struct dropout dropout = {.key = {1, 2}, .step = 3, .threshold = 6554, .scale = 1.25f};
         size_t dropped = 0, same[3] = {0};
         for (uint32_t r = 0; r < ROWS; r++) {
@@ -429,7 +430,7 @@ TEST(near_f32_in_bf16) {
             if (!(fabs(a.loss - b.loss) <= 1e-2) ||
                 !(fabs(a.grad_norm - b.grad_norm) <= 0.05 * a.grad_norm))
                 fail_msg("%s: step %d has loss %g and norm %g in f32, %g and %g in bf16",
-                         kernels_available(k)->name, s, a.loss, a.grad_norm, b.loss, b.grad_norm);
+                         kernels_at(k)->name, s, a.loss, a.grad_norm, b.loss, b.grad_norm);
         }
         txl_trainer_free(exact);
         txl_trainer_free(rounded);

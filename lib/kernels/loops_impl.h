@@ -1,15 +1,11 @@
-/* The body of every table in loops.h, compiled once for each kind of processor.  The file that
- * includes it defines
- *     LANES          floats in a vector
- *     LOOPS_TABLE    the table's C name
- *     LOOPS_NAME     its name as a string
- * and perhaps MULTIPLY_WORDS, the products of two vectors' low halves of 64-bit lanes. */
-#include "lib/kernels/lanes.h"
-#include "loops.h"
+/* The body of every table of training's loops, compiled once for each kind of processor.  The file
+ * that includes it defines LANES and PROCESSOR, and perhaps MULTIPLY_WORDS, the products of two
+ * vectors' low halves of 64-bit lanes. */
+#include "vectors.h"
 
 #include <math.h>
 
-/* ---- Sums and activations ----------------------------------------------------------------- */
+/* ---- Sums and activations ---------------------------------------------------------------- */
 
 static void add(size_t n, const float *restrict y, float *restrict x) {
     for (size_t i = 0; i < n; i++)
@@ -51,7 +47,7 @@ static void sum_rows(size_t rows, size_t n, const float *restrict x, size_t ldx,
             sum[k] += x[r * ldx + k];
 }
 
-/* ---- Dropout ------------------------------------------------------------------------------ */
+/* ---- Dropout ----------------------------------------------------------------------------- */
 
 /* Counters of consecutive blocks that are computed together.  A block has four words of two draws
  * each, so they give the draws of a group of elements. */
@@ -124,7 +120,7 @@ static void drop(const struct dropout *dropout, uint32_t place, uint32_t row, si
     }
 }
 
-/* ---- Softmax ------------------------------------------------------------------------------ */
+/* ---- Softmax ----------------------------------------------------------------------------- */
 
 static inline void divide(size_t n, float sum, float *restrict x) {
     for (size_t i = 0; i < n; i++)
@@ -182,7 +178,7 @@ static float cross_entropy(size_t n, size_t target, float scale, float *x) {
     return logf(sum) + (max - wanted);
 }
 
-/* ---- Layer norm --------------------------------------------------------------------------- */
+/* ---- Layer norm -------------------------------------------------------------------------- */
 
 static inline float sum_of(size_t n, const float *x) {
     vec sum = {0};
@@ -258,7 +254,7 @@ static void norm_gradient(size_t n, const float *x, float mean, float inverse, c
     }
 }
 
-/* ---- The optimiser ------------------------------------------------------------------------ */
+/* ---- The optimiser ----------------------------------------------------------------------- */
 
 static double squares(size_t n, const float *x) {
     const size_t piece = 4096; /* elements whose sum in f32 is accurate enough */
@@ -301,8 +297,8 @@ static void adam(const struct adam *adam, size_t n, const float *restrict g, flo
     }
 }
 
-const struct loops LOOPS_TABLE = {
-    .name = LOOPS_NAME,
+const struct loops TABLE(loops) = {
+    .name = KERNELS_NAME,
     .add = add,
     .bias_relu = bias_relu,
     .relu_gradient = relu_gradient,

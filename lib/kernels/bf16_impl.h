@@ -1,13 +1,100 @@
-/* The body of every bf16_product, for LANES lanes (see vectors.h).  The file that includes it may
- * define its own tiles: BF16_TILE_ROWS, BF16_TILE_COLUMNS, bf16_begin, bf16_tile and bf16_end; and
- * BF16_INSTRUCTION, the instruction that multiplies pairs of bf16. */
-#ifndef TXL_BF16_PRODUCT_IMPL_H
-#define TXL_BF16_PRODUCT_IMPL_H
+/* Numbers in bf16, two neighbours of a row of A or of a column of B in each lane: the body of every
+ * table's bf16_product, and of its functions for a memory in bf16.  The file that includes it may
+ * define
+ *     narrow_neighbours, narrow_pairs, add_pairs     with instructions for bf16 (loads.h)
+ *     BF16_TILE_ROWS, BF16_TILE_COLUMNS, bf16_begin, bf16_tile, bf16_end    its own tiles
+ *     BF16_INSTRUCTION    the instruction that multiplies pairs
+ *     MULTIPLY_BF16       multiplies a memory by a multiple of 16 rows */
+#ifndef TXL_BF16_IMPL_H
+#define TXL_BF16_IMPL_H
 
-#include "fetch_tile.h"
-#include "packed_product.h"
-#include "pairs.h"
-#include "transpose.h"
+#include "loads.h"
+
+/* ---- Pairs ------------------------------------------------------------------------------- */
+
+#if !defined(narrow_neighbours)
+/* Rounds to bf16, in each lane's upper 16 bits; the lower 16 are meaningless. */
+static inline uvec round_bf16(vec x) {
+    const uvec bits = (uvec)x, nan = (uvec)(x != x);
+    uvec odd = (bits >> 16) & 1;
+    return (~nan & (bits + 0x7fff + odd)) | (nan & (bits | 0x400000));
+}
+
+/* Two elements in bf16 in each lane, even[i] in the lower half, odd[i] in the upper one. */
+static inline ivec narrow_pairs(vec even, vec odd) {
+    return (ivec)((round_bf16(even) >> 16) | (round_bf16(odd) & 0xffff0000));
+}
+
+#if LANES == 16
+#define EVERY_SECOND(i)                                                                            \
+    i, i + 2, i + 4, i + 6, i + 8, i + 10, i + 12, i + 14, i + 16, i + 18, i + 20, i + 22, i + 24, \
+        i + 26, i + 28, i + 30
+#elif LANES == 8
+#define EVERY_SECOND(i) i, i + 2, i + 4, i + 6, i + 8, i + 10, i + 12, i + 14
+#else
+#define EVERY_SECOND(i) i, i + 2, i + 4, i + 6
+#endif
+
+/* The elements of x, then those of y, in bf16: neighbours share a lane. */
+static inline ivec narrow_neighbours(vec x, vec y) {
+    return narrow_pairs(__builtin_shufflevector(x, y, EVERY_SECOND(0)),
+                        __builtin_shufflevector(x, y, EVERY_SECOND(1)));
+}
+#endif
+
+#if !defined(add_pairs)
+/* Adds to `sum` the products of both numbers in each lane. */
+static inline vec add_pairs(vec sum, ivec a, ivec b) {
+    const uvec x = (uvec)a, y = (uvec)b;
+    sum += (vec)(x << 16) * (vec)(y << 16);
+    return sum + (vec)(x & 0xffff0000) * (vec)(y & 0xffff0000);
+}
+#endif
+
+/* A tile's operands: the first element, and the distances in elements between rows, blocks, pairs
+ * and vectors. */
+struct pairs_a {
+    const uint16_t *x;
+    size_t row, block;
+};
+struct pairs_b {
+    const uint16_t *x;
+    size_t pair, vector, block;
+};
+
+/* C[rows, vectors LANES] (+)= A B over `blocks` blocks of `pairs` pairs; `rows` and `vectors`, at
+ * most 16 and 4, are constants where it is inlined. */
+static inline __attribute__((always_inline)) void tile_of_pairs(const int rows, const int vectors,
+                                                                size_t blocks, size_t pairs,
+                                                                struct pairs_a a, struct pairs_b b,
+                                                                bool add, float *c, size_t ldc) {
+    vec sum[16][4];
+    UNROLL for (int r = 0; r < rows; r++) {
+        UNROLL for (int v = 0; v < vectors; v++) {
+            sum[r][v] = splat(0);
+            if (add)
+                memcpy(&sum[r][v], c + (size_t)r * ldc + v * LANES, sizeof(vec));
+        }
+    }
+    for (; blocks > 0; blocks--, a.x += a.block, b.x += b.block) {
+        for (size_t p = 0; p < pairs; p++) {
+            ivec line[4];
+            UNROLL for (int v = 0; v < vectors; v++)
+                memcpy(&line[v], b.x + p * b.pair + (size_t)v * b.vector, sizeof(ivec));
+            UNROLL for (int r = 0; r < rows; r++) {
+                float pair;
+                memcpy(&pair, a.x + (size_t)r * a.row + 2 * p, sizeof pair);
+                ivec x = (ivec)splat(pair);
+                UNROLL for (int v = 0; v < vectors; v++) sum[r][v] =
+                    add_pairs(sum[r][v], x, line[v]);
+            }
+        }
+    }
+    UNROLL for (int r = 0; r < rows; r++) {
+        UNROLL for (int v = 0; v < vectors; v++)
+            memcpy(c + (size_t)r * ldc + v * LANES, &sum[r][v], sizeof(vec));
+    }
+}
 
 #if !defined(BF16_INSTRUCTION)
 #define BF16_INSTRUCTION NULL
@@ -21,7 +108,7 @@ enum { BF16_FETCHES = 0 };
 enum { BF16_FETCHES = 1 };
 #endif
 
-/* ---- Packing ------------------------------------------------------------------------------ */
+/* ---- Packing ----------------------------------------------------------------------------- */
 
 /* A pack is filled in squares of LANES rows by LANES pairs.  square_along reads rows that are
  * consecutive in memory: a vector holds pairs of one row.  square_across reads a transposed source:
@@ -127,7 +214,7 @@ static void bf16_pack_right(const struct packed_source *x, size_t first, size_t 
     pack_rows(false, x, first, end, pack);
 }
 
-/* ---- Multiplying -------------------------------------------------------------------------- */
+/* ---- Multiplying ------------------------------------------------------------------------- */
 
 /* bf16_tile computes a tile of C (+)= A B over `depth` blocks.  a and b are the packed elements of
  * its first row and first column; lda and ldb are the elements from one group of 16 rows of the
@@ -230,5 +317,58 @@ static const struct packed_product bf16_product = {
     .pack_right = bf16_pack_right,
     .multiply = bf16_multiply,
 };
+
+/* ---- A memory in bf16 -------------------------------------------------------------------- */
+
+/* `out` may be `in`: an element is read before its place is written. */
+static void narrow_bf16(const float *in, size_t n, uint16_t *out) {
+    for (size_t i = 0; i < n; i += 2 * LANES) {
+        size_t left = n - i < 2 * LANES ? n - i : 2 * LANES, low = left < LANES ? left : LANES;
+        vec x = load_some(in + i, low);
+        vec y = left > LANES ? load_some(in + i + LANES, left - LANES) : splat(0);
+        ivec narrow = narrow_neighbours(x, y);
+        if (left == 2 * LANES)
+            memcpy(out + i, &narrow, sizeof narrow);
+        else
+            memcpy(out + i, &narrow, left * sizeof *out);
+    }
+}
+
+/* C[rows, n] (+)= A B for `rows` rows of A, in tiles of `vectors` vectors of columns. */
+static inline __attribute__((always_inline)) void
+bf16_rows(const int rows, const int vectors, size_t n, size_t k, const uint16_t *a, size_t lda,
+          const uint16_t *b, size_t ldb, bool add, float *c, size_t ldc) {
+    struct pairs_a left = {a, lda, 0};
+    size_t j = 0;
+    for (; j + (size_t)vectors * LANES <= n; j += (size_t)vectors * LANES) {
+        struct pairs_b right = {b + 2 * j, 2 * ldb, 2 * LANES, 0};
+        tile_of_pairs(rows, vectors, 1, k / 2, left, right, add, c + j, ldc);
+    }
+    for (; j < n; j += LANES) {
+        struct pairs_b right = {b + 2 * j, 2 * ldb, 2 * LANES, 0};
+        tile_of_pairs(rows, 1, 1, k / 2, left, right, add, c + j, ldc);
+    }
+}
+
+static void multiply_bf16(size_t m, size_t n, size_t k, const uint16_t *a, size_t lda,
+                          const uint16_t *b, size_t ldb, bool add, float *c, size_t ldc,
+                          const void *next) {
+    size_t i = 0;
+#if defined(MULTIPLY_BF16)
+    i = m / 16 * 16;
+    if (i > 0)
+        MULTIPLY_BF16(i, n, k, a, lda, b, ldb, add, c, ldc, next);
+#endif
+    for (size_t at = 0, rows; i < m; i += rows) {
+        rows = m - i < 4 ? 1 : 4;
+        /* A part before each tile: all of it at once would keep the tiles' own loads waiting. */
+        for (size_t end = n * k * sizeof *b * (i + rows) / m; next && at < end; at += 64)
+            __builtin_prefetch((const char *)next + at, 0, 2);
+        if (rows == 4)
+            bf16_rows(4, 4, n, k, a + i * lda, lda, b, ldb, add, c + i * ldc, ldc);
+        else
+            bf16_rows(1, 4, n, k, a + i * lda, lda, b, ldb, add, c + i * ldc, ldc);
+    }
+}
 
 #endif
