@@ -7,7 +7,7 @@
  * Position rows are stored farthest first, so those of a query are consecutive: the row for key j
  * is row j + length - 1 - i.  So the paper's shift is an offset. */
 #include "lib/base/memory.h"
-#include "segment.h"
+#include "training.h"
 
 #include <assert.h>
 #include <math.h>

@@ -10,7 +10,7 @@
  *
  * The gradient of a value has its name with d_ before it.  Sums over rows are taken within pieces
  * of rows first, and then over the pieces in their order. */
-#include "segment.h"
+#include "training.h"
 
 #include <string.h>
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a learner has beside the weights: those that it began with; the sums of squared gradients,
+/* What a learner keeps in addition to the weights: the first ones; the sums of squared gradients,
  * or Adam's second moments; Adam's first moments. */
 enum { FIRST, SQUARES, MOMENT, N_ALL };
 
@@ -22,7 +22,7 @@ struct txl_learner {
 
 /* ---- Opening ------------------------------------------------------------------------------ */
 
-static int beside_of(const txl_learning *how) {
+static int extra_of(const txl_learning *how) {
     return how->method == TXL_LEARNING_ADAM ? N_ALL : how->method == TXL_LEARNING_RMS ? 2 : 1;
 }
 
@@ -64,7 +64,7 @@ static txl_status check_learning(const txl_settings *settings, const txl_learnin
 uint64_t txl_learner_bytes(const txl_model *model, const txl_settings *settings,
                            const txl_learning *how) {
     const txl_training training = training_of(settings);
-    return training_bytes(model, &training, beside_of(how));
+    return training_bytes(model, &training, extra_of(how));
 }
 
 txl_status txl_learner_new(const txl_model *model, const txl_settings *settings,
@@ -80,12 +80,12 @@ txl_status txl_learner_new(const txl_model *model, const txl_settings *settings,
         return txl_fail_memory(error, "learning", sizeof *made);
     made->how = *how;
     struct training *t = &made->training;
-    status = training_open(t, model, &training, beside_of(how), error);
+    status = training_open(t, model, &training, extra_of(how), error);
     if (status) {
         txl_learner_free(made);
         return status;
     }
-    memcpy(t->beside[FIRST], t->weight, t->n_weight * sizeof *t->weight);
+    memcpy(t->extra[FIRST], t->weight, t->n_weight * sizeof *t->weight);
     *learner = made;
     return TXL_OK;
 }
@@ -99,9 +99,9 @@ void txl_learner_free(txl_learner *learner) {
 
 void txl_learner_start(txl_learner *learner) {
     struct training *t = &learner->training;
-    memcpy(t->weight, t->beside[FIRST], t->n_weight * sizeof *t->weight);
+    memcpy(t->weight, t->extra[FIRST], t->n_weight * sizeof *t->weight);
     for (int i = SQUARES; learner->how.method == TXL_LEARNING_ADAM && i < N_ALL; i++)
-        memset(t->beside[i], 0, t->n_parameter * sizeof *t->beside[i]);
+        memset(t->extra[i], 0, t->n_parameter * sizeof *t->extra[i]);
     training_forget(t);
     learner->segment = learner->read = 0;
 }
@@ -132,15 +132,14 @@ static void change_task(void *context, int i, int thread) {
     size_t at = e.first, n = e.end - e.first;
     const float *g = t->gradient + at;
     if (c->gathers)
-        t->loops->add_squares(n, g, t->beside[SQUARES] + at);
+        t->loops->add_squares(n, g, t->extra[SQUARES] + at);
     else if (c->learner->how.method == TXL_LEARNING_SGD)
         t->loops->descend(n, c->rms.rate, g, t->weight + at);
     else if (c->learner->how.method == TXL_LEARNING_RMS)
-        t->loops->rms(&c->rms, n, g, t->beside[FIRST] + at, t->beside[SQUARES] + at,
-                      t->weight + at);
+        t->loops->rms(&c->rms, n, g, t->extra[FIRST] + at, t->extra[SQUARES] + at, t->weight + at);
     else
-        t->loops->adam(&c->adam, n, g, t->weight + at, t->beside[MOMENT] + at,
-                       t->beside[SQUARES] + at);
+        t->loops->adam(&c->adam, n, g, t->weight + at, t->extra[MOMENT] + at,
+                       t->extra[SQUARES] + at);
 }
 
 static void run_change(struct change *c) {
@@ -249,7 +248,7 @@ txl_status txl_learner_set_squares(txl_learner *learner, const char *name, uint6
                             (unsigned long long)(first + i), name, (double)squares[i]);
     size_t at = (size_t)((const float *)tensor->raw - t->weight);
     if (at < t->n_parameter)
-        memcpy(t->beside[SQUARES] + at + first, squares, n * sizeof *squares);
+        memcpy(t->extra[SQUARES] + at + first, squares, n * sizeof *squares);
     return TXL_OK;
 }
 
@@ -259,7 +258,7 @@ double txl_learner_drift(const txl_learner *learner) {
     const struct training *t = &learner->training;
     double sum = 0;
     for (size_t i = 0; i < t->n_parameter; i++) {
-        double moved = (double)t->weight[i] - (double)t->beside[FIRST][i];
+        double moved = (double)t->weight[i] - (double)t->extra[FIRST][i];
         sum += moved * moved;
     }
     return sqrt(sum);

@@ -5,16 +5,19 @@
  * loss is the mean over all its tokens. */
 #include "lib/base/error.h"
 #include "lib/base/float_environment.h"
+#include "lib/base/limits.h"
+#include "lib/base/memory.h"
 #include "training.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 /* ---- Opening ------------------------------------------------------------------------------ */
 
 uint64_t txl_trainer_bytes(const txl_model *model, const txl_training *how) {
-    return training_bytes(model, how, N_BESIDE);
+    return training_bytes(model, how, N_EXTRA);
 }
 
 static txl_status open_trainer(txl_trainer *t, const txl_model *model, const txl_ids *ids,
@@ -27,7 +30,7 @@ static txl_status open_trainer(txl_trainer *t, const txl_model *model, const txl
             error, TXL_ARGUMENT,
             "the text's %zu tokens are too few for one step of %zu streams of %d tokens",
             txl_ids_count(ids), streams, how->tgt_len);
-    return training_open(&t->training, model, how, N_BESIDE, error);
+    return training_open(&t->training, model, how, N_EXTRA, error);
 }
 
 txl_status txl_trainer_new(const txl_model *model, const txl_ids *ids, const txl_training *how,
@@ -61,7 +64,7 @@ const txl_model *txl_trainer_model(txl_trainer *t) {
 void txl_trainer_keep(txl_trainer *trainer) {
     struct training *t = &trainer->training;
     training_model(t);
-    memcpy(t->beside[KEPT], t->weight, t->n_weight * sizeof *t->weight);
+    memcpy(t->extra[KEPT], t->weight, t->n_weight * sizeof *t->weight);
     trainer->keeps = true;
 }
 
@@ -69,8 +72,8 @@ void txl_trainer_keep(txl_trainer *trainer) {
 static void exchange_kept(struct training *t) {
     for (size_t i = 0; i < t->n_weight; i++) {
         float weight = t->weight[i];
-        t->weight[i] = t->beside[KEPT][i];
-        t->beside[KEPT][i] = weight;
+        t->weight[i] = t->extra[KEPT][i];
+        t->extra[KEPT][i] = weight;
     }
 }
 
@@ -153,7 +156,7 @@ static void update_task(void *context, int i, int thread) {
     struct training *t = u->t;
     const struct task_range e = task_range_of(t->n_parameter, ELEMENT_PIECE, i);
     t->loops->adam(&u->adam, e.end - e.first, t->gradient + e.first, t->weight + e.first,
-                   t->beside[MOMENT_1] + e.first, t->beside[MOMENT_2] + e.first);
+                   t->extra[MOMENT_1] + e.first, t->extra[MOMENT_2] + e.first);
 }
 
 struct adam adam_of(uint64_t step, double rate, double epsilon) {
@@ -226,4 +229,104 @@ txl_status txl_trainer_step(txl_trainer *t, double rate, txl_step *step, txl_err
     txl_status status = take_step(t, rate, step, error);
     subnormals_set(state);
     return status;
+}
+
+/* ---- Costs -------------------------------------------------------------------------------- */
+
+/* What training takes for one token: an addition and a multiplication each
+ *
+ *     for a segment's row three times for each weight of the layers' matrices and the softmax's
+ *     head: the row forward, its gradient, and the weight's; an embedding's projection likewise
+ *     for a row of memory twice through W_k and W_v, and for a position row twice through W_r:
+ *     nothing flows into them
+ *     in attention three times for each of its three products, over the visible positions alone
+ *
+ * with the memory full.  A step has tgt_len tokens and mem_len rows of memory for each stream, and
+ * the position rows of one.  The rest is small, and linear in these. */
+
+static double visible_positions(const struct transformer_xl *net, const txl_training *how) {
+    if (how->same_length && how->mem_len > 0)
+        return how->mem_len + net->network.same_length_more;
+    return how->mem_len + (how->tgt_len + 1) / 2.0;
+}
+
+uint64_t txl_trainer_flops(const txl_model *model, const txl_training *how) {
+    if (model->family->number != TXL_FAMILY_TRANSFORMER_XL)
+        return 0;
+    const struct transformer_xl *net = (const struct transformer_xl *)model->network;
+    double d = net->d_model, width = (double)head_width(net);
+    double tokens = (double)how->batch * how->tgt_len;
+    double memory = (double)how->batch * how->mem_len / tokens;
+    double positions = (double)(how->mem_len + how->tgt_len) / tokens;
+    uint64_t unused = 0, ends = 0;
+    ends_costs(&net->network.ends, &unused, &ends);
+    double segment = 4 * d * width + 2 * d * net->d_inner;
+    double layer = 3 * segment + 2 * (memory * 2 * d * width + positions * d * width) +
+                   3 * 3 * visible_positions(net, how) * width;
+    return (uint64_t)(2 * (net->n_layer * layer + 3 * (double)ends));
+}
+
+/* ---- A text's ids ------------------------------------------------------------------------- */
+
+/* In two bytes each if the vocabulary allows. */
+
+struct txl_ids {
+    int32_t n_token;
+    size_t width; /* bytes of an id */
+    struct buffer buffer;
+};
+
+txl_status txl_ids_new(int32_t n_token, txl_ids **ids, txl_error *error) {
+    if (n_token < 1 || n_token > MAX_N_TOKEN)
+        return txl_fail(error, TXL_ARGUMENT, "a vocabulary of %d symbols", n_token);
+    txl_ids *made = calloc(1, sizeof *made);
+    if (!made)
+        return txl_fail_memory(error, "ids", sizeof *made);
+    made->n_token = n_token;
+    made->width = n_token <= 1 << 16 ? sizeof(uint16_t) : sizeof(int32_t);
+    *ids = made;
+    return TXL_OK;
+}
+
+txl_status txl_ids_add(txl_ids *ids, const int32_t *add, size_t n, txl_error *error) {
+    for (size_t i = 0; i < n; i++)
+        if (add[i] < 0 || add[i] >= ids->n_token)
+            return txl_fail(error, TXL_ARGUMENT, "id %d is not below %d", add[i], ids->n_token);
+    if (n > SIZE_MAX / ids->width || !buffer_reserve(&ids->buffer, n * ids->width))
+        return txl_fail_memory(error, "the text's ids", ids->buffer.length);
+    for (size_t i = 0; i < n; i++) {
+        uint16_t narrow = (uint16_t)add[i];
+        const void *id = ids->width == sizeof narrow ? (const void *)&narrow : &add[i];
+        memcpy(ids->buffer.data + ids->buffer.length, id, ids->width);
+        ids->buffer.length += ids->width;
+    }
+    return TXL_OK;
+}
+
+size_t txl_ids_count(const txl_ids *ids) {
+    return ids->buffer.length / ids->width;
+}
+
+void txl_ids_get(const txl_ids *ids, size_t first, size_t n, int32_t *out) {
+    const char *from = ids->buffer.data + first * ids->width;
+    for (size_t i = 0; i < n; i++, from += ids->width) {
+        uint16_t narrow;
+        if (ids->width == sizeof narrow) {
+            memcpy(&narrow, from, sizeof narrow);
+            out[i] = narrow;
+        } else {
+            memcpy(&out[i], from, sizeof out[i]);
+        }
+    }
+}
+
+uint64_t txl_ids_checksum(const txl_ids *ids) {
+    return XXH3_64bits(ids->buffer.data, ids->buffer.length);
+}
+
+void txl_ids_free(txl_ids *ids) {
+    if (!ids)
+        return;
+    buffer_free(&ids->buffer);
+    free(ids);
 }

@@ -6,12 +6,329 @@
 #include "training.h"
 #include "lib/base/error.h"
 #include "lib/base/float_environment.h"
+#include "lib/base/json_memory.h"
 #include "lib/base/memory.h"
 #include "lib/transformer_xl/positions.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- The model that is trained ------------------------------------------------------------ */
+
+/* A copy of another's weights in f32, in the training's memory. */
+
+static uint64_t padded(uint64_t n) {
+    return (n + 15) / 16 * 16;
+}
+
+/* Finds the bands whose softmax projection is the embedding's, which then is the one to train. */
+static void find_tied_projections(struct training *t, const txl_model *model) {
+    const json_t *tied = json_object_get(model->json, "tied_projections");
+    for (int i = 0; i < model->network->ends.n_band; i++)
+        t->tied_projection[i] = json_is_true(json_array_get(tied, (size_t)i)) &&
+                                model->network->ends.band[i].embedding_projection.n_row > 0;
+}
+
+static bool is_trained(const struct training *t, const char *name) {
+    int band, end = 0;
+    if (strcmp(name, "position.inv_freq") == 0)
+        return false;
+    if (sscanf(name, "softmax.%d.projection%n", &band, &end) == 1 && end > 0 && !name[end])
+        return band < 0 || band >= MAX_BAND || !t->tied_projection[band];
+    return true;
+}
+
+/* Finds out which tensors are trained, and counts their numbers. */
+static void count_weights(struct training *t, const txl_model *model) {
+    const struct weights *w = model->weights;
+    find_tied_projections(t, model);
+    t->n_weight = t->n_parameter = 0;
+    for (size_t i = 0; i < w->n_tensor; i++) {
+        uint64_t n = padded(w->tensor[i].n_element);
+        t->n_weight += n;
+        t->n_parameter += is_trained(t, w->tensor[i].name) ? n : 0;
+    }
+}
+
+static void widen_tensor(const txl_model *model, size_t i, float *out) {
+    const struct weights_tensor *tensor = &model->weights->tensor[i];
+    const void *elements = model->tensors.element[i];
+    const float *scale = NULL;
+    if (tensor->type == WEIGHTS_Q8)
+        scale = (const float *)((const char *)elements + weights_scales_offset(tensor->n_element));
+    size_t rows = (size_t)tensor->shape[0];
+    model->kernels.widen[tensor->type](elements, scale, rows, (size_t)tensor->n_element / rows,
+                                       out);
+}
+
+static int compare_names(const void *a, const void *b) {
+    const struct weights_tensor *const *x = a, *const *y = b;
+    return strcmp((*x)->name, (*y)->name);
+}
+
+/* Gives the tensors of `w` their places, in an order that does not depend on the file: so a state
+ * fits a new model of the same shape. */
+static txl_status place_tensors(struct training *t, struct weights *w, txl_error *error) {
+    float *trained = t->weight, *rest = t->weight + t->n_parameter;
+    struct weights_tensor **order = calloc(w->n_tensor + 1, sizeof *order);
+    if (!order)
+        return txl_fail_memory(error, "the tensors", w->n_tensor * sizeof *order);
+    for (size_t i = 0; i < w->n_tensor; i++)
+        order[i] = &w->tensor[i];
+    qsort(order, w->n_tensor, sizeof *order, compare_names);
+    for (size_t i = 0; i < w->n_tensor; i++) {
+        float **next = is_trained(t, order[i]->name) ? &trained : &rest;
+        order[i]->raw = *next;
+        *next += padded(order[i]->n_element);
+    }
+    free(order);
+    return TXL_OK;
+}
+
+/* Copies the tensors to their places in the trainer, and lists those places in `w`. */
+static txl_status copy_tensors(struct training *t, const txl_model *model, struct weights *w,
+                               txl_error *error) {
+    const struct weights *from = model->weights;
+    w->tensor = calloc(from->n_tensor + 1, sizeof *w->tensor);
+    if (!w->tensor)
+        return txl_fail_memory(error, "the tensors", from->n_tensor * sizeof *w->tensor);
+    for (size_t i = 0; i < from->n_tensor; i++) {
+        struct weights_tensor *tensor = &w->tensor[i];
+        if (!model->tensors.element[i])
+            return txl_fail(error, TXL_ARGUMENT, "%s: a model opened compressed is not trained",
+                            from->name);
+        *tensor = from->tensor[i];
+        tensor->name = strdup(from->tensor[i].name);
+        w->n_tensor++;
+        if (!tensor->name)
+            return txl_fail_memory(error, "a tensor's name", strlen(from->tensor[i].name));
+        tensor->type = WEIGHTS_F32;
+        tensor->size = tensor->stored = tensor->n_element * sizeof(float);
+        tensor->first_block = tensor->n_block = 0;
+    }
+    txl_status status = place_tensors(t, w, error);
+    for (size_t i = 0; i < w->n_tensor && !status; i++)
+        widen_tensor(model, i, (float *)w->tensor[i].raw);
+    return status;
+}
+
+/* The model's settings with the lengths of the training. */
+static char *make_settings(const struct training *t, const txl_model *model) {
+    json_t *settings = json_copy_object(model->json);
+    char *text = NULL;
+    if (settings)
+        json_object_del(settings, "name"); /* of another model */
+    if (settings &&
+        (!t->how.name || json_object_set_new(settings, "name", json_string(t->how.name)) == 0) &&
+        json_object_set_new(settings, "tgt_len", json_integer(t->how.tgt_len)) == 0 &&
+        json_object_set_new(settings, "mem_len", json_integer(t->how.mem_len)) == 0 &&
+        json_object_set_new(settings, "clamp_len",
+                            json_integer(t->how.clamp_len > 0 ? t->how.clamp_len : -1)) == 0 &&
+        json_object_set_new(settings, "same_length", json_boolean(t->how.same_length)) == 0 &&
+        json_object_set_new(settings, "type", json_string("f32")) == 0)
+        text = json_text(settings, JSON_INDENT(1));
+    json_decref(settings);
+    return text;
+}
+
+/* Takes the model's dimensions from its network. */
+static void set_network(struct training *t, const txl_model *model) {
+    t->net = (const struct transformer_xl *)model->network;
+    t->ends = &t->net->network.ends;
+}
+
+/* Makes t->model, a model whose tensors lie in the training's memory. */
+static txl_status open_model(struct training *t, const txl_model *model, txl_error *error) {
+    struct weights *w = calloc(1, sizeof *w);
+    if (!w)
+        return txl_fail_memory(error, "the model", sizeof *w);
+    txl_status status = copy_tensors(t, model, w, error);
+    w->name = strdup("the model in training");
+    w->settings = make_settings(t, model);
+    t->vocabulary = malloc(model->weights->vocabulary_size + 1);
+    if (!status && (!w->name || !w->settings || !t->vocabulary))
+        status = txl_fail_memory(error, "the model", model->weights->vocabulary_size);
+    if (status) {
+        weights_close(w);
+        return status;
+    }
+    memcpy(t->vocabulary, model->weights->vocabulary, model->weights->vocabulary_size);
+    w->vocabulary = t->vocabulary;
+    w->vocabulary_size = model->weights->vocabulary_size;
+    w->checksum = model->weights->checksum;
+    status = model_open_weights(w, false, 1, &t->model, error);
+    if (!status)
+        set_network(t, t->model);
+    return status;
+}
+
+/* Tied projections are trained in the embedding; writes their transpose to the model's softmax. */
+static void transpose_tied(struct training *t) {
+    for (int i = 0; i < t->ends->n_band; i++) {
+        const struct band *band = &t->ends->band[i];
+        const float *from = band->embedding_projection.data;
+        float *to = (float *)band->softmax_projection.data;
+        size_t rows = band->embedding_projection.n_row, columns = band->embedding_projection.n_col;
+        for (size_t r = 0; t->tied_projection[i] && r < rows; r++)
+            for (size_t c = 0; c < columns; c++)
+                to[c * rows + r] = from[r * columns + c];
+    }
+}
+
+const txl_model *training_model(struct training *t) {
+    transpose_tied(t);
+    return t->model;
+}
+
+/* ---- Memory ------------------------------------------------------------------------------- */
+
+/* Weights, gradients, activations and scratch, in one allocation. */
+
+static float *take_rows(struct arena *arena, uint64_t rows, uint64_t columns) {
+    return arena_take(arena, rows, columns * sizeof(float));
+}
+
+static struct normed take_norm(struct arena *arena, uint64_t rows, uint64_t d_model) {
+    return (struct normed){take_rows(arena, rows, d_model), take_rows(arena, rows, 1),
+                           take_rows(arena, rows, 1)};
+}
+
+/* Rows whose logits are computed together: those that fit into 32 MiB, but at least a piece. */
+static size_t softmax_rows(const struct training *t, size_t n) {
+    size_t rows = ((size_t)8 << 20) / ends_most_entries(t->ends) / ROW_PIECE * ROW_PIECE;
+    rows = rows < ROW_PIECE ? ROW_PIECE : rows;
+    return rows < n ? rows : n;
+}
+
+static void lay_out_layer(struct training *t, struct arena *arena, struct trained_layer *layer,
+                          uint64_t n, uint64_t m) {
+    const struct transformer_xl *net = t->net;
+    uint64_t d = (uint64_t)net->d_model, width = head_width(net);
+    uint64_t keys = (uint64_t)t->how.mem_len + (uint64_t)t->how.tgt_len;
+    layer->memory = take_rows(arena, m, d);
+    if (net->pre_lnorm) {
+        layer->input_norm = take_norm(arena, n, d);
+        layer->memory_norm = take_norm(arena, m, d);
+    } else {
+        layer->norm_2 = take_norm(arena, n, d);
+    }
+    layer->qkv = take_rows(arena, n, 3 * width);
+    layer->memory_kv = take_rows(arena, m, 2 * width);
+    layer->positions = take_rows(arena, keys, width);
+    layer->probability = take_rows(arena, n * (uint64_t)net->n_head, keys);
+    layer->attended = take_rows(arena, n, width);
+    layer->sum_1 = take_rows(arena, n, d);
+    layer->norm_1 = take_norm(arena, n, d);
+    layer->inner = take_rows(arena, n, (uint64_t)net->d_inner);
+    layer->sum_2 = take_rows(arena, n, d);
+    layer->output = net->pre_lnorm ? layer->sum_2 : layer->norm_2.out;
+}
+
+static void lay_out_work(struct training *t, struct arena *arena, uint64_t n, uint64_t m) {
+    const struct transformer_xl *net = t->net;
+    uint64_t d = (uint64_t)net->d_model, width = head_width(net),
+             d_embed = t->ends->band[0].embedding.n_col;
+    uint64_t keys = (uint64_t)t->how.mem_len + (uint64_t)t->how.tgt_len;
+    uint64_t batch = (uint64_t)t->how.batch, rows = n > m ? n : m;
+    bool drops = t->how.dropout > 0;
+    t->ids = arena_take(arena, n, sizeof *t->ids);
+    t->target = arena_take(arena, n, sizeof *t->target);
+    t->nats = take_rows(arena, n, 1);
+    t->member = arena_take(arena, n, sizeof *t->member);
+    t->sines = take_rows(arena, keys, d);
+    t->dropped_sines = drops ? take_rows(arena, keys, d) : NULL;
+    t->embedding = take_rows(arena, n, d);
+    t->hidden = drops ? take_rows(arena, n, d) : NULL;
+    t->narrow = take_rows(arena, n, d_embed);
+    t->d_narrow = take_rows(arena, n, d_embed);
+    t->gather = take_rows(arena, t->ends->n_band > 1 ? n : 0, d);
+    t->d_gather = take_rows(arena, t->ends->n_band > 1 ? n : 0, d);
+    t->softmax_rows = softmax_rows(t, n);
+    t->logit = take_rows(arena, t->softmax_rows, ends_most_entries(t->ends));
+    t->cluster = take_rows(arena, n, (uint64_t)t->ends->n_band - 1);
+    t->output = take_rows(arena, n, d);
+    t->d_a = take_rows(arena, n, d);
+    t->d_b = take_rows(arena, n, d);
+    t->d_c = drops ? take_rows(arena, n, d) : NULL;
+    t->d_inner = take_rows(arena, n, (uint64_t)net->d_inner);
+    t->d_qkv = take_rows(arena, n, 3 * width);
+    t->d_attended = take_rows(arena, n, width);
+    t->d_memory_kv = take_rows(arena, m, 2 * width);
+    t->d_memory = take_rows(arena, net->pre_lnorm ? m : 0, d);
+    t->d_positions = take_rows(arena, batch * keys, width);
+    t->d_position = take_rows(arena, keys, width);
+    t->d_uv = take_rows(arena, batch, 2 * width);
+    t->partial = take_rows(arena, pieces(rows, ROW_PIECE), 3 * d);
+    t->norm_partial =
+        arena_take(arena, pieces(t->n_parameter, ELEMENT_PIECE), sizeof *t->norm_partial);
+}
+
+/* Room for the operands of any products that are computed together: for the gradients of the
+ * softmax, of the feed-forward sublayer or of the attention. */
+static uint64_t packed_room(const struct training *t, size_t n, size_t m) {
+    const struct packed_product *p = t->products.packed;
+    const struct transformer_xl *net = t->net;
+    size_t d = (size_t)net->d_model, width = head_width(net), inner = (size_t)net->d_inner;
+    size_t rows = t->softmax_rows, entries = ends_most_entries(t->ends),
+           clusters = (size_t)t->ends->n_band;
+    size_t keys = (size_t)t->how.mem_len + (size_t)t->how.tgt_len;
+    size_t embed = larger(t->ends->band[0].embedding.n_col, d);
+    const size_t together[][6][3] = {
+        {{rows, embed, entries},
+         {rows, embed, clusters},
+         {entries, embed, rows},
+         {clusters, embed, rows}},
+        {{rows, entries, embed}, {rows, clusters, embed}},
+        {{n, d, embed}, {d, embed, n}},
+        {{n, inner, d}, {d, inner, n}},
+        {{n, d, inner}, {inner, d, n}},
+        {{n, width, d}, {d, width, n}},
+        {{n, 3 * width, d}, {m, 2 * width, d}, {keys, width, d}},
+        {{n, d, 3 * width},
+         {m, d, 2 * width},
+         {3 * width, d, n},
+         {2 * width, d, n},
+         {2 * width, d, m},
+         {width, d, keys}},
+    };
+    uint64_t most = 0;
+    for (size_t i = 0; i < sizeof together / sizeof *together; i++) {
+        struct arena room = {0};
+        for (int k = 0; k < 6; k++)
+            products_take_room(&room, p, together[i][k][0], together[i][k][1], together[i][k][2]);
+        most = room.used > most ? room.used : most;
+    }
+    return most;
+}
+
+/* Lays all memory out.  t->how, t->net, t->n_extra and the numbers of weights must be set. */
+static void lay_out(struct training *t, int threads, struct arena *arena) {
+    uint64_t n = (uint64_t)t->how.batch * (uint64_t)t->how.tgt_len;
+    uint64_t m = (uint64_t)t->how.batch * (uint64_t)t->how.mem_len;
+    t->weight = take_rows(arena, t->n_weight, 1);
+    t->gradient = take_rows(arena, t->n_parameter, 1);
+    for (int i = 0; i < t->n_extra; i++)
+        t->extra[i] = take_rows(arena, t->n_weight, 1);
+    t->layer = arena_take(arena, (uint64_t)t->net->n_layer, sizeof *t->layer);
+    lay_out_work(t, arena, n, m);
+    uint64_t room = t->products.packed ? packed_room(t, (size_t)n, (size_t)m) : 0;
+    t->products.room_size = (size_t)room;
+    t->products.room = arena_take(arena, room, sizeof *t->products.room);
+    t->scratch = arena_take(arena, (uint64_t)threads, sizeof *t->scratch);
+    for (int i = 0; i < threads; i++) {
+        float *scratch = take_rows(arena, train_attention_scratch(t), 1);
+        if (t->scratch)
+            t->scratch[i] = scratch;
+    }
+    for (int l = 0; l < t->net->n_layer; l++) {
+        struct trained_layer unused = {0};
+        lay_out_layer(t, arena, t->layer ? &t->layer[l] : &unused, n, m);
+    }
+}
+
+/* ---- Opening ------------------------------------------------------------------------------ */
 
 /* ---- Opening ------------------------------------------------------------------------------ */
 
@@ -69,27 +386,27 @@ static size_t streams_before(size_t streams, const txl_peers *peers, int rank) {
 
 /* Sets what lay_out needs. */
 static void describe_training(struct training *t, const txl_model *model, const txl_training *how,
-                              int n_beside) {
+                              int n_extra) {
     const txl_peers *peers = how->peers;
     t->how = *how;
-    t->n_beside = n_beside;
+    t->n_extra = n_extra;
     t->streams = (size_t)how->batch;
     if (peers) {
         t->first_stream = streams_before(t->streams, peers, peers->rank);
         t->how.batch = (int)(streams_before(t->streams, peers, peers->rank + 1) - t->first_stream);
     }
     t->products.packed = t->how.bf16 ? model->kernels.bf16_product : model->kernels.f32_product;
-    training_set_network(t, model);
-    training_count_weights(t, model);
+    set_network(t, model);
+    count_weights(t, model);
 }
 
-uint64_t training_bytes(const txl_model *model, const txl_training *how, int n_beside) {
+uint64_t training_bytes(const txl_model *model, const txl_training *how, int n_extra) {
     struct training t = {0};
     if (!trainable(model))
         return 0;
-    describe_training(&t, model, how, n_beside);
+    describe_training(&t, model, how, n_extra);
     struct arena arena = {0};
-    training_lay_out(&t, how->threads > 0 ? how->threads : pool_processors(), &arena);
+    lay_out(&t, how->threads > 0 ? how->threads : pool_processors(), &arena);
     return arena.used;
 }
 
@@ -114,9 +431,9 @@ void train_positions(struct training *t) {
 }
 
 txl_status training_open(struct training *t, const txl_model *model, const txl_training *how,
-                         int n_beside, txl_error *error) {
+                         int n_extra, txl_error *error) {
     *t = (struct training){0};
-    describe_training(t, model, how, n_beside);
+    describe_training(t, model, how, n_extra);
     t->loops = model->kernels.loops;
     uint64_t state = subnormals_to_zero(); /* the pool's threads inherit it */
     t->pool = pool_new(t->how.threads);
@@ -125,12 +442,12 @@ txl_status training_open(struct training *t, const txl_model *model, const txl_t
         return txl_fail(error, TXL_MEMORY, "threads cannot be started");
     t->products.pool = t->pool;
     struct arena planned = {0};
-    training_lay_out(t, pool_size(t->pool), &planned);
+    lay_out(t, pool_size(t->pool), &planned);
     txl_status status = arena_open(&t->arena, planned.used, "training", error);
     if (status)
         return status;
-    training_lay_out(t, pool_size(t->pool), &t->arena);
-    status = training_open_model(t, model, error);
+    lay_out(t, pool_size(t->pool), &t->arena);
+    status = open_model(t, model, error);
     if (status)
         return status;
     t->batch = (size_t)t->how.batch;
@@ -165,7 +482,7 @@ static void clear_task(void *context, int i, int thread) {
     struct training *t = context;
     const struct weights_tensor *tensor = &t->model->weights->tensor[i];
     /* Gradients of layers' matrices are overwritten; all others are added to, from zero. */
-    if (training_is_trained(t, tensor->name) &&
+    if (is_trained(t, tensor->name) &&
         !parameter_is_layer_matrix(t->model->family->parameters, tensor->name))
         memset(gradient_of(t, tensor->raw), 0, (size_t)tensor->n_element * sizeof(float));
 }

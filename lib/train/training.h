@@ -4,12 +4,225 @@
 #ifndef TXL_TRAINING_H
 #define TXL_TRAINING_H
 
-#include "segment.h"
+#include "lib/base/limits.h"
+#include "lib/base/memory.h"
+#include "lib/kernels/kernels.h"
+#include "lib/session/model.h"
+#include "lib/transformer_xl/transformer_xl.h"
+#include "products.h"
+
+/* ---- What its parts share ----------------------------------------------------------------- */
+
+/* What the parts of a segment's forward and backward passes share: the parameters with their
+ * gradients, the activations of a segment, the memory; and those parts.
+ *
+ * The parameters are the f32 tensors of a model, whose network points to them; so the model can be
+ * scored and sampled from between steps.  The gradient of a weight has the same index as the
+ * weight, in another array. */
+
+enum {
+    ROW_PIECE = 64,          /* rows of one task; sums over rows are taken piece by piece */
+    COLUMN_PIECE = 128,      /* columns of one task that sums over rows */
+    QUERY_PIECE = 128,       /* most queries of one product of attention */
+    ELEMENT_PIECE = 1 << 16, /* parameters of one task */
+    MOST_EXTRA = 3
+};
+
+/* The places of dropout: once in the network, or in each layer. */
+enum dropout_place {
+    DROP_EMBEDDING,
+    DROP_POSITIONS,
+    DROP_LAST,
+    DROP_LAYERS /* the first place of layer 0 */
+};
+enum dropout_layer_place { DROP_ATTENTION, DROP_PROBABILITY, DROP_RELU, DROP_FEED_FORWARD };
+enum { DROP_LAYER_PLACES = 4 };
+
+/* The output of a layer norm, and what its gradient needs. */
+struct normed {
+    float *out;            /* [rows, d_model] */
+    float *mean, *inverse; /* [rows] */
+};
+
+/* What the forward pass of a layer keeps for the backward pass.  n is batch * tgt_len rows, m batch
+ * * mem_len. */
+struct trained_layer {
+    float *memory;      /* [m, d_model]: inputs of the layer before this segment */
+    const float *input; /* [n, d_model] */
+    /* pre_lnorm: the norms of input and memory, [n] and [m] rows, which are projected; without
+     * pre_lnorm, input and memory themselves are. */
+    struct normed input_norm, memory_norm;
+    float *qkv;           /* [n, 3 n_head d_head] */
+    float *memory_kv;     /* [m, 2 n_head d_head] */
+    float *positions;     /* [mem_len + tgt_len, n_head d_head], farthest first */
+    float *probability;   /* [batch, n_head, tgt_len, mem_len + tgt_len] */
+    float *attended;      /* [n, n_head d_head] */
+    float *sum_1;         /* [n, d_model]: input + attention */
+    struct normed norm_1; /* of sum_1: [n], the feed-forward sublayer's input */
+    float *inner;         /* [n, d_inner], after ReLU and dropout */
+    float *sum_2;         /* [n, d_model]: the feed-forward sublayer's residual sum */
+    struct normed norm_2; /* of sum_2: [n]; not pre_lnorm */
+    float *output;        /* [n, d_model] */
+};
+
+struct training {
+    txl_training how;
+    const struct loops *loops;
+    struct pool *pool;
+    struct products products;
+    txl_model *model;
+    const struct transformer_xl *net;
+    const struct ends *ends;        /* x's */
+    bool tied_projection[MAX_BAND]; /* whether the band's softmax uses the embedding's projection */
+
+    struct arena arena; /* has everything below */
+
+    /* The tensors in f32 in the order of their names; trained ones come first. */
+    float *weight, *gradient;
+    size_t n_weight, n_parameter;
+    float *extra[MOST_EXTRA]; /* [n_weight] each: the trainer's or the learner's */
+    int n_extra;
+
+    void *vocabulary; /* the model's */
+
+    /* The streams of all processes; this one has how.batch of them, from number first_stream on. */
+    size_t streams, first_stream;
+
+    /* The current segment. */
+    size_t batch;         /* streams */
+    size_t length;        /* tokens of each, at most tgt_len */
+    size_t n;             /* tokens of all */
+    size_t n_all;         /* of all processes */
+    size_t memory_length; /* rows of memory of each stream */
+    struct dropout dropout, dropatt;
+
+    int32_t *ids, *target; /* [n] */
+    float *nats;           /* [n] */
+    size_t *member;        /* [n]: tokens of a band */
+    float *sines;          /* [mem_len + tgt_len, d_model], farthest first */
+    float *dropped_sines;  /* a copy with dropout, where there is any */
+    float *embedding;      /* [n, d_model], the first layer's input */
+    float *hidden;         /* [n, d_model], the input of the softmax */
+    struct trained_layer *layer;
+
+    /* Scratch. */
+    float *narrow, *d_narrow;  /* [n, d_embed] */
+    float *gather, *d_gather;  /* [n, d_model]; NULL with one band */
+    float *logit;              /* [softmax_rows, the widest softmax] */
+    float *cluster;            /* [n, n_band - 1]: of train_distributions */
+    size_t softmax_rows;       /* rows of `hidden` that are computed together */
+    float *output;             /* [n, d_model]: of a product, before the residual sum */
+    float *d_a, *d_b, *d_c;    /* [n, d_model]: gradients of the layer that is being computed */
+    float *d_inner;            /* [n, d_inner] */
+    float *d_qkv, *d_attended; /* [n, 3 n_head d_head], [n, n_head d_head] */
+    float *d_memory_kv;        /* [m, 2 n_head d_head] */
+    float *d_memory;           /* pre_lnorm: [m, d_model] */
+    float *d_positions, *d_position; /* [batch, mem_len + tgt_len, n_head d_head], their sum */
+    float *d_uv;                     /* [batch, 2, n_head d_head] */
+    float *partial;                  /* sums of each piece of rows: [pieces, 3 d_model] */
+    double *norm_partial;            /* of the gradients' norm: one for each task */
+    float **scratch;                 /* each thread's, for attention */
+};
+
+/* The gradient of a weight. */
+static inline float *gradient_of(const struct training *t, const void *weight) {
+    return t->gradient + ((const float *)weight - t->weight);
+}
+
+/* Y[n, rows] = X[n, columns] W^T, of a weight W[rows, columns]. */
+static inline struct product linear(size_t n, const float *x, const struct matrix *w, float *y) {
+    return (struct product){.m = n,
+                            .n = w->n_row,
+                            .k = w->n_col,
+                            .a = as_is(x, w->n_col),
+                            .b = across(w->data, w->n_col),
+                            .c = y,
+                            .ldc = w->n_row};
+}
+
+/* dX[n, columns] = dY[n, rows] W. */
+static inline struct product input_gradient(size_t n, const float *dy, const struct matrix *w,
+                                            float *dx) {
+    return (struct product){.m = n,
+                            .n = w->n_col,
+                            .k = w->n_row,
+                            .a = as_is(dy, w->n_row),
+                            .b = as_is(w->data, w->n_col),
+                            .c = dx,
+                            .ldc = w->n_col};
+}
+
+/* dW[rows, columns] = dY^T X, over n rows of dY, with row stride ld, and X. */
+static inline struct product weight_gradient(const struct training *t, size_t n, const float *dy,
+                                             size_t ld, const float *x, const struct matrix *w) {
+    return (struct product){.m = w->n_row,
+                            .n = w->n_col,
+                            .k = n,
+                            .a = across(dy, ld),
+                            .b = as_is(x, w->n_col),
+                            .c = gradient_of(t, w->data),
+                            .ldc = w->n_col};
+}
+
+/* Elements [first, end) of n, which are those of task i. */
+struct task_range {
+    size_t first, end;
+};
+static inline struct task_range task_range_of(size_t n, size_t piece, int i) {
+    size_t first = (size_t)i * piece;
+    return (struct task_range){first, smaller(n, first + piece)};
+}
+
+static inline uint32_t layer_place(int l, enum dropout_layer_place place) {
+    return DROP_LAYERS + DROP_LAYER_PLACES * (uint32_t)l + place;
+}
+
+/* The row of dropout's counters for row i of [batch, length], which does not depend on the process
+ * that has the stream. */
+static inline uint32_t dropout_row(const struct training *t, size_t i) {
+    return (uint32_t)((t->first_stream + i / t->length) * (size_t)t->how.tgt_len + i % t->length);
+}
+
+/* ---- The parts of a segment --------------------------------------------------------------- */
+
+/* Embeds t->ids in t->embedding. */
+void train_embed(struct training *t);
+/* The gradient of train_embed; overwrites d_embedding. */
+void train_embed_gradient(struct training *t, float *d_embedding);
+
+/* Computes t->nats of the targets, the gradients of the softmax's weights, and d_hidden[n,
+ * d_model]. */
+void train_softmax(struct training *t, float *d_hidden);
+
+/* The log-probabilities of all tokens after each of the segment's: out[n, n_token]. */
+void train_distributions(struct training *t, float *out);
+
+/* Projects layer l's memory to keys and values, layer->memory_kv. */
+void train_project_memory(struct training *t, int l);
+
+/* Runs layer l from its input to its output. */
+void train_layer(struct training *t, int l);
+/* Turns t->d_a, the gradient of the layer's output, into that of its input. */
+void train_layer_gradient(struct training *t, int l);
+
+/* Layer l's attention: from qkv, memory_kv and positions to probability and attended. */
+void train_attention(struct training *t, int l);
+/* Its gradient: from t->d_attended to t->d_qkv, t->d_memory_kv and t->d_position, and those of u
+ * and v. */
+void train_attention_gradient(struct training *t, int l);
+/* Floats of scratch a thread needs for both. */
+size_t train_attention_scratch(const struct training *t);
+
+/* sum[n] += the rows of x[rows, n]; the threads divide the columns. */
+void train_sum_rows(struct training *t, size_t rows, size_t n, const float *x, size_t ldx,
+                    float *sum);
+
+/* ---- The trainer -------------------------------------------------------------------------- */
 
 /* Trains on a text, which is cut into streams. */
 struct txl_trainer {
     struct training training;
-    bool keeps; /* training.beside[KEPT] holds weights */
+    bool keeps; /* training.extra[KEPT] holds weights */
 
     /* Each stream has `stream` of the text's ids; the next step begins at index `at` of each. */
     const txl_ids *ids_read;
@@ -17,18 +230,19 @@ struct txl_trainer {
     uint64_t step, epoch; /* of the next step */
 };
 
-/* What the trainer has beside the weights: [n_parameter] Adam's moments, and a copy of the best. */
-enum { MOMENT_1, MOMENT_2, KEPT, N_BESIDE };
+/* What the trainer keeps in addition to the weights: [n_parameter] Adam's moments, and a copy of
+ * the best. */
+enum { MOMENT_1, MOMENT_2, KEPT, N_EXTRA };
 
 /* ---- A segment ---------------------------------------------------------------------------- */
 
 /* TXL_UNSUPPORTED or TXL_ARGUMENT for a model or settings that this cannot do. */
 txl_status training_check(const txl_model *model, const txl_training *how, txl_error *error);
 /* Bytes that training_open allocates; 0 for a model of another family. */
-uint64_t training_bytes(const txl_model *model, const txl_training *how, int n_beside);
+uint64_t training_bytes(const txl_model *model, const txl_training *how, int n_extra);
 /* Copies the model's weights, and is at the first memory. */
 txl_status training_open(struct training *t, const txl_model *model, const txl_training *how,
-                         int n_beside, txl_error *error);
+                         int n_extra, txl_error *error);
 void training_close(struct training *t);
 
 /* Computes the position rows from the model's frequencies. */
@@ -49,18 +263,6 @@ void training_backward(struct training *t);
 void training_advance(struct training *t);
 /* The model with today's weights; it lives as long as the training. */
 const txl_model *training_model(struct training *t);
-
-/* ---- Parts of opening --------------------------------------------------------------------- */
-
-/* Takes the model's dimensions from its network. */
-void training_set_network(struct training *t, const txl_model *model);
-/* Finds out which tensors are trained, and counts their numbers. */
-void training_count_weights(struct training *t, const txl_model *model);
-bool training_is_trained(const struct training *t, const char *tensor);
-/* Lays all memory out.  t->how, t->net, t->n_beside and the numbers of weights must be set. */
-void training_lay_out(struct training *t, int threads, struct arena *arena);
-/* Makes t->model, a model whose tensors lie in the training's memory. */
-txl_status training_open_model(struct training *t, const txl_model *model, txl_error *error);
 
 /* ---- Updates ------------------------------------------------------------------------------ */
 

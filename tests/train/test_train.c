@@ -444,8 +444,8 @@ static void assert_same_weights(const txl_trainer *a, const txl_trainer *b) {
     assert_int_equal(a->training.n_weight, b->training.n_weight);
     assert_memory_equal(a->training.weight, b->training.weight,
                         a->training.n_weight * sizeof *a->training.weight);
-    assert_memory_equal(a->training.beside[MOMENT_2], b->training.beside[MOMENT_2],
-                        a->training.n_parameter * sizeof *a->training.beside[MOMENT_2]);
+    assert_memory_equal(a->training.extra[MOMENT_2], b->training.extra[MOMENT_2],
+                        a->training.n_parameter * sizeof *a->training.extra[MOMENT_2]);
 }
 
 /* Saved after each of some steps, of which one begins an epoch, training goes on to the same

@@ -2,7 +2,7 @@
  * and Auli 2019), forward and backward.  The softmax runs forward and backward for a piece of the
  * rows at a time, so that its logits need little memory. */
 #include "lib/base/memory.h"
-#include "segment.h"
+#include "training.h"
 
 #include <math.h>
 #include <string.h>

@@ -152,8 +152,8 @@ static txl_status write_parts(struct writer *w, const txl_trainer *trainer, cons
         [PART_DESCRIPTION] = {{description, strlen(description)}},
         [PART_VOCABULARY] = {{weights->vocabulary, weights->vocabulary_size}},
         [PART_WEIGHTS] = {{t->weight, all}},
-        [PART_MOMENTS] = {{t->beside[MOMENT_1], moment}, {t->beside[MOMENT_2], moment}},
-        [PART_KEPT] = {{t->beside[KEPT], trainer->keeps ? all : 0}},
+        [PART_MOMENTS] = {{t->extra[MOMENT_1], moment}, {t->extra[MOMENT_2], moment}},
+        [PART_KEPT] = {{t->extra[KEPT], trainer->keeps ? all : 0}},
     };
     txl_status status = TXL_OK;
     for (int i = 0; i < PART_MEMORY && !status; i++)
@@ -399,9 +399,9 @@ static txl_status restore(const txl_saved *s, txl_trainer *trainer, txl_error *e
         s->header.part[PART_MEMORY].size != memory * layers)
         return damaged(s, "the state does not fit its settings", error);
     memcpy(t->weight, s->part[PART_WEIGHTS], weights);
-    memcpy(t->beside[MOMENT_1], s->part[PART_MOMENTS], moments);
-    memcpy(t->beside[MOMENT_2], s->part[PART_MOMENTS] + moments, moments);
-    memcpy(t->beside[KEPT], s->part[PART_KEPT], (size_t)kept);
+    memcpy(t->extra[MOMENT_1], s->part[PART_MOMENTS], moments);
+    memcpy(t->extra[MOMENT_2], s->part[PART_MOMENTS] + moments, moments);
+    memcpy(t->extra[KEPT], s->part[PART_KEPT], (size_t)kept);
     trainer->keeps = kept > 0;
     for (size_t l = 0; l < layers; l++)
         memcpy(t->layer[l].memory, s->part[PART_MEMORY] + l * memory + t->first_stream * row,
