@@ -1,4 +1,25 @@
-/* Attention: scores of queries with keys from the ring and position rows, and sums of values. */
+/* The attention of a layer (section 3.3 of Dai et al. 2019).  For a query at position i and the
+ * keys at the positions j that it sees
+ *
+ *     a_ij = (q_i + u) . k_j + (q_i + v) . (W_r R_(i - j))
+ *     head_i = sum over j of softmax_j(a_ij / sqrt(d_head)) v_j
+ *
+ * The plain schedule is run_plain: the keys and values of all rows go into the ring; then each task
+ * takes a head and a block of queries through attend_keys, which is
+ *
+ *     score_keys         S = (Q + u) K^T
+ *     score_positions    B = (Q + v) (W_r R)^T
+ *     gather_values      heads = softmax(S + B) V
+ *
+ * The other schedules compute the same with other tasks:
+ *
+ *     head_task                 one token: each task stores its head's key and value first
+ *     score_task, value_task    one token whose heads do not divide evenly among the threads
+ *     group_task                one token of each of several sessions: shared keys are read once
+ *     attention->first          the first tokens: see positions_score_first
+ *
+ * What a block of queries reads may lie in several stores, since a copy of a session shares the
+ * rows before it: see struct piece. */
 #include "attention.h"
 #include "lib/network/kv_rows.h"
 
@@ -292,6 +313,26 @@ static void attend_keys(const struct queries *q, int thread, const void *after) 
     gather_values(q, &w, after);
 }
 
+/* ---- The plain schedule ------------------------------------------------------------------- */
+
+/* Computes one head for a block of queries, whose keys are all in the ring. */
+static void block_task(void *context, int i, int thread) {
+    const struct attention *a = context;
+    size_t n_head = (size_t)a->timeline->net->n_head, first = (size_t)i / n_head * QUERY_BLOCK;
+    const struct queries q =
+        find_queries(a, (size_t)i % n_head, first, smaller(QUERY_BLOCK, a->n - first));
+    attend_keys(&q, thread, NULL);
+}
+
+static void run_plain(struct attention *a) {
+    const struct transformer_xl_timeline *timeline = a->timeline;
+    struct stored_rows rows = {a->timeline,         a->l,          a->n,
+                               timeline->base.next, timeline->qkv, 3 * head_width(timeline->net)};
+    timeline_store(&rows);
+    int blocks = (int)((a->n + QUERY_BLOCK - 1) / QUERY_BLOCK);
+    pool_run(timeline->base.compute.pool, blocks * timeline->net->n_head, block_task, a);
+}
+
 /* ---- Groups ------------------------------------------------------------------------------- */
 
 /* Timelines of a group: up to this many rows, a product gives each row the same bits. */
@@ -336,16 +377,7 @@ void attention_group(struct attention *a) {
     group[a->n_group] = a->n;
 }
 
-/* ---- Tasks -------------------------------------------------------------------------------- */
-
-/* Computes one head for a block of queries, whose keys are all in the ring. */
-static void block_task(void *context, int i, int thread) {
-    const struct attention *a = context;
-    size_t n_head = (size_t)a->timeline->net->n_head, first = (size_t)i / n_head * QUERY_BLOCK;
-    const struct queries q =
-        find_queries(a, (size_t)i % n_head, first, smaller(QUERY_BLOCK, a->n - first));
-    attend_keys(&q, thread, NULL);
-}
+/* ---- The other schedules ------------------------------------------------------------------ */
 
 static void store_token(const struct attention *a, size_t row, size_t head) {
     struct transformer_xl_timeline *timeline = attention_timeline(a, row);
@@ -433,9 +465,5 @@ void attention_run(struct attention *a) {
         pool_run(pool, (int)a->n_group * timeline->net->n_head, group_task, a);
         return;
     }
-    struct stored_rows rows = {
-        timeline, a->l, a->n, timeline->base.next, timeline->qkv, 3 * head_width(timeline->net)};
-    timeline_store(&rows);
-    int blocks = (int)((a->n + QUERY_BLOCK - 1) / QUERY_BLOCK);
-    pool_run(pool, blocks * timeline->net->n_head, block_task, a);
+    run_plain(a);
 }
