@@ -19,9 +19,9 @@ enum { TRIAL = 4096 };
 
 static txl_status open_tables(struct stream_coder *coder, size_t n, txl_error *error) {
     const struct vocabulary *vocabulary = &coder->model->vocabulary;
-    const struct ends *ends = &coder->model->network->ends;
-    const size_t n_token = ends->band[0].n_token, n_head = ends_entries(ends, 0);
-    const size_t most = ends_most_entries(ends);
+    const struct bands *bands = &coder->model->network->bands;
+    const size_t n_token = bands->band[0].n_token, n_head = bands_entries(bands, 0);
+    const size_t most = bands_most_entries(bands);
     txl_status status = token_bytes_open(&coder->table, vocabulary, error);
     if (status)
         return status;
@@ -58,7 +58,7 @@ static txl_status open_sessions(struct stream_coder *coder, size_t n, txl_error 
 txl_status stream_coder_open(struct stream_coder *coder, const txl_model *model,
                              const txl_settings *settings, size_t n, uint64_t memory,
                              txl_error *error) {
-    const uint64_t head = ends_entries(&model->network->ends, 0) * sizeof *coder->head,
+    const uint64_t head = bands_entries(&model->network->bands, 0) * sizeof *coder->head,
                    bytes = txl_session_bytes(model, settings);
     if (bytes > UINT64_MAX - head || memory / (bytes + head) < n)
         n = bytes > UINT64_MAX - head ? 1 : (size_t)(memory / (bytes + head));
@@ -105,7 +105,7 @@ struct run {
 /* One entry of the softmax over band i: *entry is coded, or decoded.  False in *good: damage. */
 static txl_status code_entry(struct stream_coder *coder, struct run *run, bool decodes, int i,
                              size_t *entry, bool *good, txl_error *error) {
-    const struct band *band = &coder->model->network->ends.band[i];
+    const struct band *band = &coder->model->network->bands.band[i];
     const unsigned char *used = i == 0 ? coder->head_use : coder->table.use + band->first;
     const float *e = i == 0 ? coder->head + run->row * coder->n_head : coder->band;
     const size_t n = i == 0 ? coder->n_head : band->n_token;
@@ -135,9 +135,9 @@ static txl_status code_entry(struct stream_coder *coder, struct run *run, bool d
 /* A band's cluster is entry n_token + band - 1 of the head. */
 static txl_status code_token(struct stream_coder *coder, struct run *run, bool decodes, int32_t *id,
                              bool *good, txl_error *error) {
-    const struct ends *ends = &coder->model->network->ends;
-    const size_t n_head = ends->band[0].n_token;
-    int i = decodes ? 0 : ends_band_of(ends, (size_t)*id);
+    const struct bands *bands = &coder->model->network->bands;
+    const size_t n_head = bands->band[0].n_token;
+    int i = decodes ? 0 : bands_band_of(bands, (size_t)*id);
     size_t entry = i == 0 ? (size_t)*id : n_head + (size_t)i - 1;
     txl_status status = code_entry(coder, run, decodes, 0, &entry, good, error);
     if (status || !*good)
@@ -145,10 +145,10 @@ static txl_status code_token(struct stream_coder *coder, struct run *run, bool d
     if (decodes)
         i = entry < n_head ? 0 : (int)(entry - n_head) + 1;
     if (i > 0) {
-        entry = decodes ? 0 : (size_t)*id - ends->band[i].first;
+        entry = decodes ? 0 : (size_t)*id - bands->band[i].first;
         status = code_entry(coder, run, decodes, i, &entry, good, error);
     }
-    *id = (int32_t)(ends->band[i].first + entry);
+    *id = (int32_t)(bands->band[i].first + entry);
     return status;
 }
 

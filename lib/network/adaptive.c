@@ -17,19 +17,19 @@ static size_t softmax_blocks(const struct matrix *w) {
 }
 
 /* Blocks of the largest softmax: a band's, or the head's with its clusters. */
-static size_t max_blocks(const struct ends *ends) {
+static size_t max_blocks(const struct bands *bands) {
     size_t most = 0;
-    for (int i = 0; i < ends->n_band; i++) {
-        size_t n = softmax_blocks(&ends->band[i].softmax);
+    for (int i = 0; i < bands->n_band; i++) {
+        size_t n = softmax_blocks(&bands->band[i].softmax);
         most = n > most ? n : most;
     }
-    return most + (ends->n_band > 1 ? softmax_blocks(&ends->cluster) : 0);
+    return most + (bands->n_band > 1 ? softmax_blocks(&bands->cluster) : 0);
 }
 
-size_t adaptive_scratch(const struct ends *ends, size_t max_x) {
-    size_t most = ends->n_band > 1 ? compute_scratch(&ends->cluster, max_x) : 0;
-    for (int i = 0; i < ends->n_band; i++) {
-        const struct band *band = &ends->band[i];
+size_t adaptive_scratch(const struct bands *bands, size_t max_x) {
+    size_t most = bands->n_band > 1 ? compute_scratch(&bands->cluster, max_x) : 0;
+    for (int i = 0; i < bands->n_band; i++) {
+        const struct band *band = &bands->band[i];
         const struct matrix *matrix[] = {&band->softmax, &band->embedding_projection,
                                          &band->softmax_projection};
         for (size_t m = 0; m < 3; m++) {
@@ -40,10 +40,10 @@ size_t adaptive_scratch(const struct ends *ends, size_t max_x) {
     return most;
 }
 
-size_t ends_most_entries(const struct ends *ends) {
+size_t bands_most_entries(const struct bands *bands) {
     size_t most = 0;
-    for (int i = 0; i < ends->n_band; i++)
-        most = larger(most, ends_entries(ends, i));
+    for (int i = 0; i < bands->n_band; i++)
+        most = larger(most, bands_entries(bands, i));
     return most;
 }
 
@@ -51,41 +51,41 @@ size_t ends_most_entries(const struct ends *ends) {
  * more of them than this many logits. */
 enum { MOST_LOGITS = 1 << 22 };
 
-static size_t most_logits(const struct ends *ends, size_t max_x) {
-    size_t widest = ends_most_entries(ends);
+static size_t most_logits(const struct bands *bands, size_t max_x) {
+    size_t widest = bands_most_entries(bands);
     return larger(widest, smaller(max_x * widest, MOST_LOGITS));
 }
 
-void adaptive_lay_out(struct adaptive *a, const struct ends *ends, size_t max_x, bool exact,
+void adaptive_lay_out(struct adaptive *a, const struct bands *bands, size_t max_x, bool exact,
                       struct arena *arena) {
-    *a = (struct adaptive){.ends = ends, .max_x = max_x};
-    a->narrow = arena_take(arena, max_x * ends->band[0].embedding.n_col, sizeof *a->narrow);
-    a->gather = arena_take(arena, max_x * ends->d_model, sizeof *a->gather);
+    *a = (struct adaptive){.bands = bands, .max_x = max_x};
+    a->narrow = arena_take(arena, max_x * bands->band[0].embedding.n_col, sizeof *a->narrow);
+    a->gather = arena_take(arena, max_x * bands->d_model, sizeof *a->gather);
     a->member = arena_take(arena, max_x, sizeof *a->member);
     a->entry = arena_take(arena, max_x, sizeof *a->entry);
-    a->partial = arena_take(arena, max_x * max_blocks(ends), 2 * sizeof *a->partial);
+    a->partial = arena_take(arena, max_x * max_blocks(bands), 2 * sizeof *a->partial);
     a->logit = arena_take(arena, max_x, sizeof *a->logit);
     a->nats = arena_take(arena, max_x, sizeof *a->nats);
-    a->cluster = arena_take(arena, max_x * (size_t)ends->n_band, sizeof *a->cluster);
+    a->cluster = arena_take(arena, max_x * (size_t)bands->n_band, sizeof *a->cluster);
     a->cluster_logit =
-        arena_take(arena, max_x * ((size_t)ends->n_band - 1), sizeof *a->cluster_logit);
+        arena_take(arena, max_x * ((size_t)bands->n_band - 1), sizeof *a->cluster_logit);
     if (exact) {
-        a->most_logits = most_logits(ends, max_x);
+        a->most_logits = most_logits(bands, max_x);
         a->logits = arena_take(arena, a->most_logits, sizeof *a->logits);
         a->waiting_cluster = arena_take(arena, max_x, sizeof *a->waiting_cluster);
         a->found = arena_take(arena, max_x, sizeof *a->found);
     }
-    if (ends->n_band > 1) {
+    if (bands->n_band > 1) {
         a->waiting_target = arena_take(arena, max_x, sizeof *a->waiting_target);
         a->waiting_nats = arena_take(arena, max_x, sizeof *a->waiting_nats);
-        a->waiting_hidden = arena_take(arena, max_x * ends->d_model, sizeof *a->waiting_hidden);
+        a->waiting_hidden = arena_take(arena, max_x * bands->d_model, sizeof *a->waiting_hidden);
     }
 }
 
-void adaptive_order(const struct ends *ends, struct compute *compute) {
-    compute_order(compute, &ends->band[0].softmax_projection);
-    compute_order(compute, &ends->band[0].softmax);
-    compute_order(compute, &ends->cluster);
+void adaptive_order(const struct bands *bands, struct compute *compute) {
+    compute_order(compute, &bands->band[0].softmax_projection);
+    compute_order(compute, &bands->band[0].softmax);
+    compute_order(compute, &bands->cluster);
 }
 
 /* ---- Costs -------------------------------------------------------------------------------- */
@@ -95,45 +95,46 @@ static void add_matrix(const struct matrix *w, uint64_t *bytes, uint64_t *produc
     *products += (uint64_t)w->n_row * w->n_col;
 }
 
-void ends_costs(const struct ends *ends, uint64_t *bytes, uint64_t *products) {
-    const struct band *head = &ends->band[0];
+void bands_costs(const struct bands *bands, uint64_t *bytes, uint64_t *products) {
+    const struct band *head = &bands->band[0];
     const struct matrix row = matrix_rows(&head->embedding, 0, 1);
     add_matrix(&head->embedding_projection, bytes, products);
     add_matrix(&head->softmax_projection, bytes, products);
     add_matrix(&head->softmax, bytes, products);
-    add_matrix(&ends->cluster, bytes, products);
+    add_matrix(&bands->cluster, bytes, products);
     *bytes += matrix_bytes(&row);
-    *bytes += (head->n_token + (uint64_t)ends->n_band - 1) * sizeof(float); /* their biases */
+    *bytes += (head->n_token + (uint64_t)bands->n_band - 1) * sizeof(float); /* their biases */
 }
 
-uint64_t ends_target_products(const struct ends *ends, int32_t id) {
-    int i = ends_band_of(ends, (size_t)id);
+uint64_t bands_target_products(const struct bands *bands, int32_t id) {
+    int i = bands_band_of(bands, (size_t)id);
     uint64_t bytes = 0, products = 0;
     if (i > 0) {
-        add_matrix(&ends->band[i].softmax_projection, &bytes, &products);
-        add_matrix(&ends->band[i].softmax, &bytes, &products);
+        add_matrix(&bands->band[i].softmax_projection, &bytes, &products);
+        add_matrix(&bands->band[i].softmax, &bytes, &products);
     }
     return products;
 }
 
 /* ---- Embedding ---------------------------------------------------------------------------- */
 
-size_t ends_members(const struct ends *ends, int i, const int32_t *ids, size_t n, size_t *member) {
+size_t bands_members(const struct bands *bands, int i, const int32_t *ids, size_t n,
+                     size_t *member) {
     size_t count = 0;
     for (size_t t = 0; t < n; t++)
-        if (ends_band_of(ends, (size_t)ids[t]) == i)
+        if (bands_band_of(bands, (size_t)ids[t]) == i)
             member[count++] = t;
     return count;
 }
 
 void adaptive_embed(struct adaptive *a, const struct compute *compute, const int32_t *ids, size_t n,
                     float *out) {
-    const struct ends *ends = a->ends;
-    size_t d_model = ends->d_model;
-    for (int i = 0; i < ends->n_band; i++) {
-        const struct band *band = &ends->band[i];
+    const struct bands *bands = a->bands;
+    size_t d_model = bands->d_model;
+    for (int i = 0; i < bands->n_band; i++) {
+        const struct band *band = &bands->band[i];
         const struct matrix *e = &band->embedding;
-        size_t d_band = e->n_col, count = ends_members(ends, i, ids, n, a->member);
+        size_t d_band = e->n_col, count = bands_members(bands, i, ids, n, a->member);
         if (count == 0)
             continue;
         for (size_t m = 0; m < count; m++) {
@@ -148,7 +149,7 @@ void adaptive_embed(struct adaptive *a, const struct compute *compute, const int
         }
         for (size_t m = 0; m < count; m++)
             for (size_t j = 0; j < d_model; j++)
-                out[a->member[m] * d_model + j] = rows[m * d_model + j] * ends->scale;
+                out[a->member[m] * d_model + j] = rows[m * d_model + j] * bands->scale;
     }
 }
 
@@ -157,7 +158,7 @@ void adaptive_embed(struct adaptive *a, const struct compute *compute, const int
 /* Projects n rows of hidden to the width of band i, if it has a projection. */
 static const float *project(struct adaptive *a, const struct compute *compute, int i,
                             const float *hidden, size_t n) {
-    const struct matrix *p = &a->ends->band[i].softmax_projection;
+    const struct matrix *p = &a->bands->band[i].softmax_projection;
     if (!p->data)
         return hidden;
     compute_product(compute, n, hidden, p->n_col, p, NULL, LINEAR, a->narrow, p->n_row);
@@ -169,14 +170,14 @@ static const float *project(struct adaptive *a, const struct compute *compute, i
 static void band_logits(struct adaptive *a, const struct compute *compute, int i,
                         const float *hidden, size_t n, float *logit, size_t ld, float *cluster,
                         size_t ldc) {
-    const struct ends *ends = a->ends;
-    const struct band *band = &ends->band[i];
+    const struct bands *bands = a->bands;
+    const struct band *band = &bands->band[i];
     const float *projected = project(a, compute, i, hidden, n);
     compute_product(compute, n, projected, band->softmax.n_col, &band->softmax, band->softmax_bias,
                     LINEAR, logit, ld);
-    if (i == 0 && ends->n_band > 1)
-        compute_product(compute, n, projected, ends->cluster.n_col, &ends->cluster,
-                        ends->cluster_bias, LINEAR, cluster, ldc);
+    if (i == 0 && bands->n_band > 1)
+        compute_product(compute, n, projected, bands->cluster.n_col, &bands->cluster,
+                        bands->cluster_bias, LINEAR, cluster, ldc);
 }
 
 /* The sum of exp(x - *max) over a row of a softmax's entries: n tokens and n_cluster clusters, one
@@ -278,8 +279,8 @@ struct exact_rows {
 static void score_row(void *context, int t, int thread) {
     (void)thread;
     const struct exact_rows *r = context;
-    const struct ends *ends = r->adaptive->ends;
-    size_t n = ends->band[r->band].n_token, n_cluster = ends_entries(ends, r->band) - n;
+    const struct bands *bands = r->adaptive->bands;
+    size_t n = bands->band[r->band].n_token, n_cluster = bands_entries(bands, r->band) - n;
     const float *logit = r->logit + (size_t)t * r->ld;
     double norm = log_norm(r->kernels, logit, n, logit + n, n_cluster);
     double logprob = (double)logit[r->entry[t]] - norm;
@@ -292,7 +293,7 @@ static void score_row(void *context, int t, int thread) {
 static void score_rows(struct adaptive *a, const struct compute *compute, int i,
                        const float *hidden, size_t count, const double *cluster, double *found,
                        float *nats) {
-    size_t n = ends_entries(a->ends, i), most = a->most_logits / n, rows;
+    size_t n = bands_entries(a->bands, i), most = a->most_logits / n, rows;
     for (size_t done = 0; done < count; done += rows) {
         rows = smaller(most, count - done);
         struct exact_rows r = {.adaptive = a,
@@ -304,8 +305,8 @@ static void score_rows(struct adaptive *a, const struct compute *compute, int i,
                                .cluster = cluster ? cluster + done : NULL,
                                .entry = a->entry + done,
                                .found = found + done};
-        band_logits(a, compute, i, hidden + done * a->ends->d_model, rows, a->logits, n,
-                    a->logits + a->ends->band[i].n_token, n);
+        band_logits(a, compute, i, hidden + done * a->bands->d_model, rows, a->logits, n,
+                    a->logits + a->bands->band[i].n_token, n);
         pool_run(compute->pool, (int)rows, score_row, &r);
     }
 }
@@ -315,7 +316,7 @@ static void score_rows(struct adaptive *a, const struct compute *compute, int i,
 /* Lets a position wait to be scored in its target's band. */
 static void add_waiting(struct adaptive *a, const struct compute *compute, const float *hidden,
                         int32_t target, double cluster, float *nats) {
-    size_t d_model = a->ends->d_model;
+    size_t d_model = a->bands->d_model;
     if (a->n_waiting == a->max_x)
         adaptive_score_end(a, compute);
     a->waiting_target[a->n_waiting] = target;
@@ -329,9 +330,9 @@ static void add_waiting(struct adaptive *a, const struct compute *compute, const
 /* nats[n] of band i's a->entry[n], by blocks of its entries. */
 static void score_blocks(struct adaptive *a, const struct compute *compute, int i,
                          const float *hidden, size_t n, float *nats) {
-    const struct ends *ends = a->ends;
-    const struct band *band = &ends->band[i];
-    const struct matrix *cluster = i == 0 && ends->n_band > 1 ? &ends->cluster : NULL;
+    const struct bands *bands = a->bands;
+    const struct band *band = &bands->band[i];
+    const struct matrix *cluster = i == 0 && bands->n_band > 1 ? &bands->cluster : NULL;
     const float *projected = project(a, compute, i, hidden, n);
     struct softmax s = {
         .adaptive = a,
@@ -339,7 +340,7 @@ static void score_blocks(struct adaptive *a, const struct compute *compute, int 
         .count = n,
         .operand = compute_prepare(compute, n, projected, band->softmax.n_col, &band->softmax),
         .w = {&band->softmax, cluster},
-        .bias = {band->softmax_bias, ends->cluster_bias}};
+        .bias = {band->softmax_bias, bands->cluster_bias}};
     size_t blocks = softmax_blocks(&band->softmax) + (cluster ? softmax_blocks(cluster) : 0);
     pool_run(compute->pool, (int)blocks, softmax_task, &s);
     for (size_t t = 0; t < n; t++)
@@ -348,29 +349,29 @@ static void score_blocks(struct adaptive *a, const struct compute *compute, int 
 
 void adaptive_score(struct adaptive *a, const struct compute *compute, const float *hidden,
                     size_t n, const int32_t *targets, float *nats) {
-    const struct ends *ends = a->ends;
+    const struct bands *bands = a->bands;
     bool exact = compute->kernels->is_exact;
     for (size_t t = 0; t < n; t++) {
-        int i = ends_band_of(ends, (size_t)targets[t]);
+        int i = bands_band_of(bands, (size_t)targets[t]);
         a->entry[t] =
-            i == 0 ? (size_t)targets[t] : ends->band[0].n_token + ends_cluster_row(ends, i);
+            i == 0 ? (size_t)targets[t] : bands->band[0].n_token + bands_cluster_row(bands, i);
     }
     if (exact)
         score_rows(a, compute, 0, hidden, n, NULL, a->found, nats);
     else
         score_blocks(a, compute, 0, hidden, n, nats);
     for (size_t t = 0; t < n; t++)
-        if (ends_band_of(ends, (size_t)targets[t]) > 0)
-            add_waiting(a, compute, hidden + t * ends->d_model, targets[t], exact ? a->found[t] : 0,
-                        &nats[t]);
+        if (bands_band_of(bands, (size_t)targets[t]) > 0)
+            add_waiting(a, compute, hidden + t * bands->d_model, targets[t],
+                        exact ? a->found[t] : 0, &nats[t]);
 }
 
 /* Scores the waiting positions a->member[count] in band i. */
 static void score_members(struct adaptive *a, const struct compute *compute, int i, size_t count) {
     bool exact = compute->kernels->is_exact;
-    size_t d_model = a->ends->d_model;
+    size_t d_model = a->bands->d_model;
     for (size_t m = 0; m < count; m++) {
-        a->entry[m] = (size_t)a->waiting_target[a->member[m]] - a->ends->band[i].first;
+        a->entry[m] = (size_t)a->waiting_target[a->member[m]] - a->bands->band[i].first;
         memcpy(a->gather + m * d_model, a->waiting_hidden + a->member[m] * d_model,
                d_model * sizeof *a->gather);
         if (exact)
@@ -387,8 +388,8 @@ static void score_members(struct adaptive *a, const struct compute *compute, int
 }
 
 void adaptive_score_end(struct adaptive *a, const struct compute *compute) {
-    for (int i = 1; i < a->ends->n_band && a->n_waiting > 0; i++) {
-        size_t count = ends_members(a->ends, i, a->waiting_target, a->n_waiting, a->member);
+    for (int i = 1; i < a->bands->n_band && a->n_waiting > 0; i++) {
+        size_t count = bands_members(a->bands, i, a->waiting_target, a->n_waiting, a->member);
         if (count > 0)
             score_members(a, compute, i, count);
     }
@@ -400,7 +401,7 @@ void adaptive_score_end(struct adaptive *a, const struct compute *compute) {
 
 /* Computes log-probabilities from logits, each row in a task of its own. */
 struct distributions {
-    const struct ends *ends;
+    const struct bands *bands;
     const struct kernels *kernels;
     int band;
     float *logprob;       /* [n, n_token] */
@@ -414,11 +415,11 @@ struct distributions {
 static void head_task(void *context, int t, int thread) {
     (void)thread;
     const struct distributions *d = context;
-    const struct ends *ends = d->ends;
-    size_t n = ends->band[0].n_token, n_cluster = (size_t)ends->n_band - 1;
-    float *logprob = d->logprob + (size_t)t * ends_n_token(ends);
+    const struct bands *bands = d->bands;
+    size_t n = bands->band[0].n_token, n_cluster = (size_t)bands->n_band - 1;
+    float *logprob = d->logprob + (size_t)t * bands_n_token(bands);
     const float *tail = d->logit + (size_t)t * n_cluster;
-    double *cluster = d->cluster + (size_t)t * (size_t)ends->n_band;
+    double *cluster = d->cluster + (size_t)t * (size_t)bands->n_band;
     float max, sum, top = -INFINITY;
     d->kernels->sum_exp(n, logprob, &max, &sum);
     for (size_t i = 0; i < n_cluster; i++)
@@ -433,51 +434,51 @@ static void head_task(void *context, int t, int thread) {
     float norm = (float)(max + log(total));
     for (size_t i = 0; i < n; i++)
         logprob[i] -= norm;
-    for (int i = 1; i < ends->n_band; i++)
-        cluster[i] = tail[ends_cluster_row(ends, i)] - norm;
+    for (int i = 1; i < bands->n_band; i++)
+        cluster[i] = tail[bands_cluster_row(bands, i)] - norm;
 }
 
 static void exact_head_task(void *context, int t, int thread) {
     (void)thread;
     const struct distributions *d = context;
-    const struct ends *ends = d->ends;
-    size_t n = ends->band[0].n_token, n_cluster = (size_t)ends->n_band - 1;
-    float *logprob = d->logprob + (size_t)t * ends_n_token(ends);
+    const struct bands *bands = d->bands;
+    size_t n = bands->band[0].n_token, n_cluster = (size_t)bands->n_band - 1;
+    float *logprob = d->logprob + (size_t)t * bands_n_token(bands);
     const float *tail = d->logit + (size_t)t * n_cluster;
     double norm = log_norm(d->kernels, logprob, n, tail, n_cluster);
     for (size_t i = 0; i < n; i++)
         logprob[i] = round_logprob((double)logprob[i] - norm);
-    for (int i = 1; i < ends->n_band; i++)
-        d->cluster[(size_t)t * (size_t)ends->n_band + (size_t)i] =
-            (double)tail[ends_cluster_row(ends, i)] - norm;
+    for (int i = 1; i < bands->n_band; i++)
+        d->cluster[(size_t)t * (size_t)bands->n_band + (size_t)i] =
+            (double)tail[bands_cluster_row(bands, i)] - norm;
 }
 
 void adaptive_head(struct adaptive *a, const struct compute *compute, const float *hidden, size_t n,
                    float *logprob, double *cluster) {
-    const struct ends *ends = a->ends;
-    struct distributions d = {.ends = ends,
+    const struct bands *bands = a->bands;
+    struct distributions d = {.bands = bands,
                               .kernels = compute->kernels,
                               .logprob = logprob,
                               .logit = a->cluster_logit,
                               .cluster = cluster};
-    band_logits(a, compute, 0, hidden, n, logprob, ends_n_token(ends), a->cluster_logit,
-                (size_t)ends->n_band - 1);
+    band_logits(a, compute, 0, hidden, n, logprob, bands_n_token(bands), a->cluster_logit,
+                (size_t)bands->n_band - 1);
     pool_run(compute->pool, (int)n, compute->kernels->is_exact ? exact_head_task : head_task, &d);
 }
 
 /* Where the logits of task t's band are, and what its cluster has. */
 static float *tail_row(const struct distributions *d, int t) {
-    return d->logprob + (size_t)t * ends_n_token(d->ends) + d->ends->band[d->band].first;
+    return d->logprob + (size_t)t * bands_n_token(d->bands) + d->bands->band[d->band].first;
 }
 
 static double tail_cluster(const struct distributions *d, int t) {
-    return d->before[(size_t)t * (size_t)d->ends->n_band + (size_t)d->band];
+    return d->before[(size_t)t * (size_t)d->bands->n_band + (size_t)d->band];
 }
 
 static void tail_task(void *context, int t, int thread) {
     (void)thread;
     const struct distributions *d = context;
-    const struct band *band = &d->ends->band[d->band];
+    const struct band *band = &d->bands->band[d->band];
     float *logprob = tail_row(d, t), cluster = (float)tail_cluster(d, t);
     float max, sum;
     d->kernels->sum_exp(band->n_token, logprob, &max, &sum);
@@ -489,7 +490,7 @@ static void tail_task(void *context, int t, int thread) {
 static void exact_tail_task(void *context, int t, int thread) {
     (void)thread;
     const struct distributions *d = context;
-    size_t n = d->ends->band[d->band].n_token;
+    size_t n = d->bands->band[d->band].n_token;
     float *logprob = tail_row(d, t);
     double norm = log_norm(d->kernels, logprob, n, NULL, 0), cluster = tail_cluster(d, t);
     for (size_t j = 0; j < n; j++)
@@ -498,20 +499,20 @@ static void exact_tail_task(void *context, int t, int thread) {
 
 void adaptive_tail(struct adaptive *a, const struct compute *compute, const float *hidden, size_t n,
                    int i, const double *cluster, float *logprob) {
-    struct distributions d = {.ends = a->ends,
+    struct distributions d = {.bands = a->bands,
                               .kernels = compute->kernels,
                               .band = i,
                               .logprob = logprob,
                               .before = cluster};
-    band_logits(a, compute, i, hidden, n, logprob + a->ends->band[i].first, ends_n_token(a->ends),
-                NULL, 0);
+    band_logits(a, compute, i, hidden, n, logprob + a->bands->band[i].first,
+                bands_n_token(a->bands), NULL, 0);
     pool_run(compute->pool, (int)n, compute->kernels->is_exact ? exact_tail_task : tail_task, &d);
 }
 
 /* ---- Before the division ------------------------------------------------------------------ */
 
 struct weighed {
-    const struct ends *ends;
+    const struct bands *bands;
     const struct kernels *kernels;
     int band;
     float *e; /* [n, lde] */
@@ -522,17 +523,17 @@ struct weighed {
 static void weigh_row(void *context, int t, int thread) {
     (void)thread;
     const struct weighed *w = context;
-    size_t n = w->ends->band[w->band].n_token, n_cluster = ends_entries(w->ends, w->band) - n;
+    size_t n = w->bands->band[w->band].n_token, n_cluster = bands_entries(w->bands, w->band) - n;
     float *e = w->e + (size_t)t * w->lde, max, moved[MAX_BAND];
     w->sum[t] = sum_row(w->kernels, e, n, e + n, n_cluster, &max, e);
     memcpy(moved, e + n, n_cluster * sizeof *moved);
     for (size_t i = 1; i <= n_cluster; i++)
-        e[n + i - 1] = moved[ends_cluster_row(w->ends, (int)i)];
+        e[n + i - 1] = moved[bands_cluster_row(w->bands, (int)i)];
 }
 
 void adaptive_weights(struct adaptive *a, const struct compute *compute, const float *hidden,
                       size_t n, int i, float *e, size_t lde, double *sum) {
-    struct weighed w = {a->ends, compute->kernels, i, e, lde, sum};
-    band_logits(a, compute, i, hidden, n, e, lde, e + a->ends->band[i].n_token, lde);
+    struct weighed w = {a->bands, compute->kernels, i, e, lde, sum};
+    band_logits(a, compute, i, hidden, n, e, lde, e + a->bands->band[i].n_token, lde);
     pool_run(compute->pool, (int)n, weigh_row, &w);
 }

@@ -1,5 +1,5 @@
-/* The two ends of the network: token embedding and softmax, adaptive or plain (a plain one has one
- * band).  Grave et al. 2017, "Efficient softmax approximation for GPUs"; Baevski & Auli 2019,
+/* The token embedding and the softmax head, adaptive or plain (a plain one has one band of the
+ * vocabulary).  Grave et al. 2017, "Efficient softmax approximation for GPUs"; Baevski & Auli 2019,
  * "Adaptive Input Representations for Neural Language Modeling". */
 #ifndef TXL_NETWORK_ADAPTIVE_H
 #define TXL_NETWORK_ADAPTIVE_H
@@ -16,8 +16,8 @@ struct band {
     const float *softmax_bias;          /* [n_token] */
 };
 
-/* Both ends of a network. */
-struct ends {
+/* The embedding and the softmax head of a network. */
+struct bands {
     size_t d_model;
     float scale; /* of embeddings */
     int n_band;
@@ -28,46 +28,47 @@ struct ends {
 };
 
 /* The number of tokens of all bands. */
-static inline size_t ends_n_token(const struct ends *ends) {
-    const struct band *last = &ends->band[ends->n_band - 1];
+static inline size_t bands_n_token(const struct bands *bands) {
+    const struct band *last = &bands->band[bands->n_band - 1];
     return last->first + last->n_token;
 }
 
 /* The band of a token. */
-static inline int ends_band_of(const struct ends *ends, size_t id) {
+static inline int bands_band_of(const struct bands *bands, size_t id) {
     int i = 0;
-    while (id >= ends->band[i].first + ends->band[i].n_token)
+    while (id >= bands->band[i].first + bands->band[i].n_token)
         i++;
     return i;
 }
 
 /* Lists in member[] which of ids[n] are in band i; returns their number. */
-size_t ends_members(const struct ends *ends, int i, const int32_t *ids, size_t n, size_t *member);
+size_t bands_members(const struct bands *bands, int i, const int32_t *ids, size_t n,
+                     size_t *member);
 
 /* The row of the head's clusters that stands for band i >= 1. */
-static inline size_t ends_cluster_row(const struct ends *ends, int i) {
-    return (size_t)(ends->forward_order ? i - 1 : ends->n_band - 1 - i);
+static inline size_t bands_cluster_row(const struct bands *bands, int i) {
+    return (size_t)(bands->forward_order ? i - 1 : bands->n_band - 1 - i);
 }
 
 /* The number of entries of band i's softmax: its tokens, and for band 0 the other bands too. */
-static inline size_t ends_entries(const struct ends *ends, int i) {
-    return ends->band[i].n_token + (i == 0 ? (size_t)ends->n_band - 1 : 0);
+static inline size_t bands_entries(const struct bands *bands, int i) {
+    return bands->band[i].n_token + (i == 0 ? (size_t)bands->n_band - 1 : 0);
 }
 
 /* The most entries of a band's softmax. */
-size_t ends_most_entries(const struct ends *ends);
+size_t bands_most_entries(const struct bands *bands);
 
-/* What one token needs of both ends, in bytes and in additions and multiplications: one row of the
+/* What one token needs of both, in bytes and in additions and multiplications: one row of the
  * embedding, and the first band of the softmax with the entries of the other bands. */
-void ends_costs(const struct ends *ends, uint64_t *bytes, uint64_t *products);
+void bands_costs(const struct bands *bands, uint64_t *bytes, uint64_t *products);
 
 /* Extra products, of one multiplication and one addition each, to score target `id`: its band's
  * logits; none in the first band. */
-uint64_t ends_target_products(const struct ends *ends, int32_t id);
+uint64_t bands_target_products(const struct bands *bands, int32_t id);
 
 /* Working memory for up to max_x tokens at a time. */
 struct adaptive {
-    const struct ends *ends;
+    const struct bands *bands;
     size_t max_x;
     float *narrow;   /* [max_x, d_embed]: rows of a band, before or after its projection */
     float *gather;   /* [max_x, d_model] */
@@ -91,13 +92,13 @@ struct adaptive {
 };
 
 /* Takes the memory from the arena. */
-void adaptive_lay_out(struct adaptive *adaptive, const struct ends *ends, size_t max_x, bool exact,
-                      struct arena *arena);
-/* Names the head's matrices to compute_order; they are ENDS_ORDER at most. */
-enum { ENDS_ORDER = 3 };
-void adaptive_order(const struct ends *ends, struct compute *compute);
+void adaptive_lay_out(struct adaptive *adaptive, const struct bands *bands, size_t max_x,
+                      bool exact, struct arena *arena);
+/* Names the head's matrices to compute_order; they are BANDS_ORDER at most. */
+enum { BANDS_ORDER = 3 };
+void adaptive_order(const struct bands *bands, struct compute *compute);
 /* Floats of scratch that each thread needs. */
-size_t adaptive_scratch(const struct ends *ends, size_t max_x);
+size_t adaptive_scratch(const struct bands *bands, size_t max_x);
 
 /* out[n, d_model] = the embeddings of ids[n], scaled. */
 void adaptive_embed(struct adaptive *adaptive, const struct compute *compute, const int32_t *ids,
@@ -121,7 +122,7 @@ void adaptive_tail(struct adaptive *adaptive, const struct compute *compute, con
 
 /* Computes the softmax of band i for hidden[n, d_model], n <= max_x, before its division: with
  * entries x_j, e[t, j] = exp(x_j - max x), and sum[t] is their sum.  Row t of e begins at e[t lde];
- * lde >= ends_entries(i).  Of band 0, the entries after its tokens are bands 1, 2 and so on.
+ * lde >= bands_entries(i).  Of band 0, the entries after its tokens are bands 1, 2 and so on.
  * For the exact arithmetic only. */
 void adaptive_weights(struct adaptive *adaptive, const struct compute *compute, const float *hidden,
                       size_t n, int i, float *e, size_t lde, double *sum);

@@ -13,7 +13,7 @@ struct network {
     const struct parameter_table *parameters; /* the family's */
     const void *settings;                     /* the family's */
     const struct weights *weights;
-    struct ends ends; /* embedding and softmax */
+    struct bands bands; /* embedding and softmax */
     int n_layer;
     void *layer;           /* [n_layer] of the family's structs, of parameters->layer_size bytes */
     size_t row_width;      /* floats of a layer's keys and values of one position */

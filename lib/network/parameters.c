@@ -228,7 +228,7 @@ bool parameter_next(struct parameter_walk *w, struct parameter_tensor *tensor) {
 
 void *network_part(const struct network *network, enum parameter_scope scope, int i) {
     if (scope == PARAMETER_BAND)
-        return &network->ends.band[i];
+        return &network->bands.band[i];
     if (scope == PARAMETER_LAYER)
         return (char *)network->layer + (size_t)i * network->parameters->layer_size;
     return (void *)network;

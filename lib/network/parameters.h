@@ -74,7 +74,7 @@ enum parameter_kind {
 
 enum parameter_use {
     USED_BY_TOKEN,    /* every token is multiplied by it */
-    USED_BY_ENDS,     /* embedding or softmax: a token uses parts of it */
+    USED_BY_BANDS,    /* embedding or softmax: a token uses parts of it */
     USED_BY_POSITIONS /* computes position rows, which are kept for all tokens */
 };
 
@@ -140,7 +140,7 @@ struct matrix *parameter_matrix(const struct parameter *parameter, void *part);
 
 /* Of a band or a layer. */
 #define BAND(kind, member)                                                                         \
-    PARAMETER_BAND, PARAMETER_##kind, USED_BY_ENDS, .place = offsetof(struct band, member)
+    PARAMETER_BAND, PARAMETER_##kind, USED_BY_BANDS, .place = offsetof(struct band, member)
 #define LAYER(kind, use, member)                                                                   \
     PARAMETER_LAYER, PARAMETER_##kind, use, .place = offsetof(LAYER_STRUCT, member)
 

@@ -39,14 +39,14 @@ txl_status session_check_nats(const txl_session *s, size_t n, const float *nats,
 txl_status session_distribute_pass(txl_session *s, const float *hidden, size_t n, float *logprob,
                                    txl_error *error) {
     struct timeline *t = s->timeline;
-    const struct ends *ends = &t->network->ends;
+    const struct bands *bands = &t->network->bands;
     size_t n_token = (size_t)s->model->vocabulary.n;
     adaptive_head(&t->adaptive, &t->compute, hidden, n, logprob, t->adaptive.cluster);
-    for (int i = 1; i < ends->n_band; i++)
+    for (int i = 1; i < bands->n_band; i++)
         adaptive_tail(&t->adaptive, &t->compute, hidden, n, i, t->adaptive.cluster, logprob);
     for (size_t row = 0; row < n; row++) {
-        for (int i = 0; i < ends->n_band; i++)
-            if (!isfinite(logprob[row * n_token + ends->band[i].first]))
+        for (int i = 0; i < bands->n_band; i++)
+            if (!isfinite(logprob[row * n_token + bands->band[i].first]))
                 return session_not_finite(s, error);
     }
     return TXL_OK;
@@ -54,7 +54,7 @@ txl_status session_distribute_pass(txl_session *s, const float *hidden, size_t n
 
 static txl_status session_advance(txl_session *s, const int32_t *ids, size_t n,
                                   const struct outputs *outputs, txl_error *error) {
-    size_t d_model = s->model->network->ends.d_model;
+    size_t d_model = s->model->network->bands.d_model;
     size_t n_token = (size_t)s->model->vocabulary.n;
     bool every = outputs->nats || outputs->logprob;
     txl_status status = TXL_OK;
@@ -117,14 +117,14 @@ txl_status session_need_band(txl_session *s, int i, txl_error *error) {
         adaptive_tail(&t->adaptive, &t->compute, s->last, 1, i, s->cluster, s->logprob);
     s->have[i] = true;
     session_restore_rounding(&before);
-    return isfinite(s->logprob[s->model->network->ends.band[i].first])
+    return isfinite(s->logprob[s->model->network->bands.band[i].first])
                ? TXL_OK
                : session_not_finite(s, error);
 }
 
 txl_status txl_session_logprobs(txl_session *s, float *out, txl_error *error) {
     txl_status status = TXL_OK;
-    for (int i = 0; i < s->model->network->ends.n_band && !status; i++)
+    for (int i = 0; i < s->model->network->bands.n_band && !status; i++)
         status = session_need_band(s, i, error);
     if (!status)
         memcpy(out, s->logprob, (size_t)s->model->vocabulary.n * sizeof *out);
@@ -133,7 +133,7 @@ txl_status txl_session_logprobs(txl_session *s, float *out, txl_error *error) {
 
 void session_band_weights(txl_session *s, int i, float *e, double *sum) {
     struct timeline *t = s->timeline;
-    const size_t n = ends_entries(&t->network->ends, i);
+    const size_t n = bands_entries(&t->network->bands, i);
     const struct rounding before = session_rounding(s);
     adaptive_weights(&t->adaptive, &t->compute, s->last, 1, i, e, n, sum);
     session_restore_rounding(&before);
@@ -163,8 +163,8 @@ static txl_status share_heads(txl_session *const *sessions, size_t n, const floa
                               txl_error *error) {
     txl_session *lead = sessions[0];
     struct timeline *t = lead->timeline;
-    const struct ends *ends = &t->network->ends;
-    size_t n_token = (size_t)lead->model->vocabulary.n, n_band = (size_t)ends->n_band;
+    const struct bands *bands = &t->network->bands;
+    size_t n_token = (size_t)lead->model->vocabulary.n, n_band = (size_t)bands->n_band;
     float *logprob = calloc(n, n_token * sizeof *logprob);
     double *cluster = t->adaptive.cluster;
     if (!logprob)
@@ -172,7 +172,7 @@ static txl_status share_heads(txl_session *const *sessions, size_t n, const floa
     adaptive_head(&t->adaptive, &t->compute, hidden, n, logprob, cluster);
     for (size_t i = 0; i < n; i++) {
         memcpy(sessions[i]->logprob, logprob + i * n_token,
-               ends->band[0].n_token * sizeof *logprob);
+               bands->band[0].n_token * sizeof *logprob);
         memcpy(sessions[i]->cluster, cluster + i * n_band, n_band * sizeof *cluster);
         sessions[i]->have[0] = true;
     }
@@ -191,7 +191,7 @@ struct weights_of_heads {
 static txl_status feed_together(txl_session *const *sessions, size_t n, const int32_t *ids,
                                 struct timeline **timeline, const struct weights_of_heads *to,
                                 txl_error *error) {
-    size_t d_model = sessions[0]->model->network->ends.d_model;
+    size_t d_model = sessions[0]->model->network->bands.d_model;
     for (size_t i = 0; i < n; i++)
         timeline[i] = sessions[i]->timeline;
     const float *hidden;
@@ -347,7 +347,7 @@ txl_status txl_session_score_block(txl_session *s, const int32_t *ids, size_t kn
                                                                error);
     if (status)
         return status;
-    session_set_last(s, hidden + (n - 1) * s->model->network->ends.d_model);
+    session_set_last(s, hidden + (n - 1) * s->model->network->bands.d_model);
     if (nats) {
         adaptive_score(&s->timeline->adaptive, &s->timeline->compute, hidden, n, ids + known, nats);
         adaptive_score_end(&s->timeline->adaptive, &s->timeline->compute);
@@ -395,7 +395,7 @@ txl_status txl_session_look(txl_session *s, size_t i, txl_error *error) {
         return txl_fail(error, TXL_ARGUMENT, "gap %zu of the %zu that were asked for", i, n);
     session_forget_distribution(s);
     s->n_asked = n;
-    session_set_last(s, s->asked + i * s->model->network->ends.d_model);
+    session_set_last(s, s->asked + i * s->model->network->bands.d_model);
     return TXL_OK;
 }
 

@@ -46,7 +46,7 @@ static float just_below(double x) {
 static void compete(const txl_session *s, int i, size_t k, double least, const struct adjustment *a,
                     struct candidate *heap, size_t *n) {
     const struct kernels *kernels = s->timeline->compute.kernels;
-    const struct band *band = &s->model->network->ends.band[i];
+    const struct band *band = &s->model->network->bands.band[i];
     size_t end = band->first + band->n_token;
     bool raises = a && a->penalty < 1; /* scores above their log-probabilities */
     float bound = raises ? -INFINITY : just_below(least);
@@ -76,7 +76,7 @@ static void compete(const txl_session *s, int i, size_t k, double least, const s
 /* The likeliest band that has not competed, or 0. */
 static int next_band(const txl_session *s, const bool *done) {
     int best = 0;
-    for (int i = 1; i < s->model->network->ends.n_band; i++)
+    for (int i = 1; i < s->model->network->bands.n_band; i++)
         if (!done[i] && (best == 0 || s->cluster[i] > s->cluster[best]))
             best = i;
     return best;

@@ -344,7 +344,7 @@ void txl_model_costs(const txl_model *model, const txl_settings *settings, txl_c
 }
 
 uint64_t txl_model_target_flops(const txl_model *model, int32_t id) {
-    return 2 * ends_target_products(&model->network->ends, id);
+    return 2 * bands_target_products(&model->network->bands, id);
 }
 
 /* The table of families: the only place that lists them. */

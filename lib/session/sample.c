@@ -94,7 +94,7 @@ static double weigh_token(const txl_session *s, const struct adjustment *a, doub
 /* The same for a whole band; its tokens are computed only if one of them is marked. */
 static txl_status weigh_band(txl_session *s, const struct adjustment *a, double best, int i,
                              double *weight, txl_error *error) {
-    const struct band *band = &s->model->network->ends.band[i];
+    const struct band *band = &s->model->network->bands.band[i];
     size_t end = band->first + band->n_token;
     bool marked = i == 0;
     for (size_t id = band->first; id < end && !marked; id++)
@@ -117,7 +117,7 @@ static txl_status weigh_all(txl_session *s, const struct adjustment *a, double *
     txl_status status = session_likeliest(s, 1, -INFINITY, a, &n, error);
     *best = n > 0 ? s->candidate[0].score : 0;
     *weight = 0;
-    for (int i = 0; i < s->model->network->ends.n_band && n > 0 && !status; i++) {
+    for (int i = 0; i < s->model->network->bands.n_band && n > 0 && !status; i++) {
         double band;
         status = weigh_band(s, a, *best, i, &band, error);
         *weight += band;
@@ -128,7 +128,7 @@ static txl_status weigh_all(txl_session *s, const struct adjustment *a, double *
 /* The token of band i at which the weights, summed in the order of ids, exceed `target`. */
 static int32_t draw_in_band(const txl_session *s, const struct adjustment *a, double best, int i,
                             double target) {
-    const struct band *band = &s->model->network->ends.band[i];
+    const struct band *band = &s->model->network->bands.band[i];
     int32_t last = -1;
     double sum = 0;
     for (size_t id = band->first; id < band->first + band->n_token; id++) {
@@ -148,7 +148,7 @@ static txl_status draw_plain(txl_session *s, const struct adjustment *a, double 
     int chosen = -1;
     double best, total, target = 0, below = 0;
     txl_status status = weigh_all(s, a, &best, &total, error);
-    for (int i = 0; i < s->model->network->ends.n_band && !status; i++) {
+    for (int i = 0; i < s->model->network->bands.n_band && !status; i++) {
         double weight;
         status = weigh_band(s, a, best, i, &weight, error);
         if (weight <= 0)

@@ -151,7 +151,7 @@ static struct memory_header make_header(const txl_session *s, const txl_resume *
         .seed = resume->random.seed,
         .stream = resume->random.stream,
         .draw = resume->random.draw};
-    h.part[HIDDEN].size = s->started ? t->network->ends.d_model * sizeof(float) : 0;
+    h.part[HIDDEN].size = s->started ? t->network->bands.d_model * sizeof(float) : 0;
     h.part[SEGMENT].size = t->network->has_memory ? 0 : h.next * sizeof(int32_t);
     h.part[RECENT].size = resume->n_recent * sizeof(int32_t);
     h.part[ROWS].size =
@@ -408,7 +408,7 @@ static bool is_possible(const txl_model *model, const struct memory_header *h) {
         return false;
     uint64_t kept = memory_positions(model, h), each = memory_position_bytes(model, h->memory_type);
     return (h->part[HIDDEN].size == 0 ||
-            h->part[HIDDEN].size == (uint64_t)network->ends.d_model * sizeof(float)) &&
+            h->part[HIDDEN].size == (uint64_t)network->bands.d_model * sizeof(float)) &&
            h->part[SEGMENT].size == (network->has_memory ? 0 : h->next * sizeof(int32_t)) &&
            h->part[RECENT].size <= MAX_RECENT * sizeof(int32_t) &&
            h->part[RECENT].size % sizeof(int32_t) == 0 && h->part[NAME].size <= MAX_NAME &&

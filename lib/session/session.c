@@ -31,11 +31,11 @@ static const struct kernels *kernels_of(const txl_model *model, const txl_settin
 /* Takes the memory of a session; NULL from an arena that only adds up. */
 static txl_session *lay_out(const txl_model *model, const txl_settings *settings,
                             struct arena *arena) {
-    const struct ends *ends = &model->network->ends;
-    size_t n_token = (size_t)model->vocabulary.n, n_band = (size_t)ends->n_band;
+    const struct bands *bands = &model->network->bands;
+    size_t n_token = (size_t)model->vocabulary.n, n_band = (size_t)bands->n_band;
     txl_session unused, *taken = arena_take(arena, 1, sizeof *taken), *s = taken ? taken : &unused;
     *s = (txl_session){.model = model};
-    s->last = arena_take(arena, ends->d_model, sizeof *s->last);
+    s->last = arena_take(arena, bands->d_model, sizeof *s->last);
     s->cluster = arena_take(arena, n_band, sizeof *s->cluster);
     s->have = arena_take(arena, n_band, sizeof *s->have);
     s->timeline =
@@ -182,13 +182,13 @@ void txl_session_settings(const txl_session *s, txl_settings *settings) {
 }
 
 void session_forget_distribution(txl_session *s) {
-    memset(s->have, 0, (size_t)s->model->network->ends.n_band * sizeof *s->have);
+    memset(s->have, 0, (size_t)s->model->network->bands.n_band * sizeof *s->have);
     s->n_asked = 0;
 }
 
 /* The next distribution follows from this hidden state. */
 void session_set_last(txl_session *s, const float *hidden) {
-    memcpy(s->last, hidden, s->model->network->ends.d_model * sizeof *s->last);
+    memcpy(s->last, hidden, s->model->network->bands.d_model * sizeof *s->last);
     s->started = true;
 }
 
@@ -218,7 +218,7 @@ txl_status session_check_finished(const txl_session *s, txl_error *error) {
 txl_status txl_session_copy(txl_session *s, txl_session **copy, txl_error *error) {
     txl_session *c;
     size_t n_token = (size_t)s->model->vocabulary.n,
-           n_band = (size_t)s->model->network->ends.n_band;
+           n_band = (size_t)s->model->network->bands.n_band;
     txl_status status = session_check_finished(s, error);
     if (!status)
         status = new_session(s->model, &s->timeline->settings, s, &c, error);
@@ -232,7 +232,7 @@ txl_status txl_session_copy(txl_session *s, txl_session **copy, txl_error *error
         return status;
     }
     c->started = s->started;
-    memcpy(c->last, s->last, s->model->network->ends.d_model * sizeof *c->last);
+    memcpy(c->last, s->last, s->model->network->bands.d_model * sizeof *c->last);
     memcpy(c->logprob, s->logprob, n_token * sizeof *c->logprob);
     memcpy(c->cluster, s->cluster, n_band * sizeof *c->cluster);
     memcpy(c->have, s->have, n_band * sizeof *c->have);

@@ -46,9 +46,9 @@ static void gather_rows(struct training *t, const struct band *band, size_t coun
 }
 
 void train_embed(struct training *t) {
-    for (int i = 0; i < t->ends->n_band; i++) {
-        const struct band *band = &t->ends->band[i];
-        size_t count = ends_members(t->ends, i, t->ids, t->n, t->member);
+    for (int i = 0; i < t->bands->n_band; i++) {
+        const struct band *band = &t->bands->band[i];
+        size_t count = bands_members(t->bands, i, t->ids, t->n, t->member);
         struct embedding e = {.t = t, .band = band, .count = count, .wide = t->output};
         gather_rows(t, band, count, band->embedding_projection.data ? t->narrow : t->output);
         if (band->embedding_projection.data) {
@@ -96,11 +96,11 @@ static void scatter_task(void *context, int i, int thread) {
 
 void train_embed_gradient(struct training *t, float *d_embedding) {
     size_t d = (size_t)t->net->d_model;
-    for (int i = 0; i < t->ends->n_band; i++) {
-        const struct band *band = &t->ends->band[i];
+    for (int i = 0; i < t->bands->n_band; i++) {
+        const struct band *band = &t->bands->band[i];
         const struct matrix *p = &band->embedding_projection;
         size_t width = band->embedding.n_col;
-        size_t count = ends_members(t->ends, i, t->ids, t->n, t->member);
+        size_t count = bands_members(t->bands, i, t->ids, t->n, t->member);
         struct embedding e = {t, band, count, t->output, d_embedding};
         pool_run(t->pool, (int)pieces(count, ROW_PIECE), unembed_task, &e);
         if (p->data) {
@@ -138,16 +138,16 @@ static bool next_piece(struct softmax *s, size_t end) {
 
 /* The entry for target `id` in the softmax. */
 static size_t entry_of(const struct softmax *s, int32_t id) {
-    const struct ends *ends = s->t->ends;
-    int band = ends_band_of(ends, (size_t)id);
+    const struct bands *bands = s->t->bands;
+    int band = bands_band_of(bands, (size_t)id);
     if (band == s->band)
-        return (size_t)id - ends->band[band].first;
-    return s->n + ends_cluster_row(ends, band);
+        return (size_t)id - bands->band[band].first;
+    return s->n + bands_cluster_row(bands, band);
 }
 
 /* A band's softmax_projection, or the embedding's transpose if they are tied. */
 static struct product narrow_hidden(const struct softmax *s, float *narrow) {
-    const struct band *band = &s->t->ends->band[s->band];
+    const struct band *band = &s->t->bands->band[s->band];
     return s->t->tied_projection[s->band]
                ? input_gradient(s->count, s->hidden, &band->embedding_projection, narrow)
                : linear(s->count, s->hidden, &band->softmax_projection, narrow);
@@ -156,7 +156,7 @@ static struct product narrow_hidden(const struct softmax *s, float *narrow) {
 /* Computes t->logit[count, n + n_cluster] of the current piece, without the biases. */
 static void compute_logits(struct softmax *s) {
     struct training *t = s->t;
-    const struct band *band = &t->ends->band[s->band];
+    const struct band *band = &t->bands->band[s->band];
     const struct product narrow = narrow_hidden(s, t->narrow);
     s->narrow = s->hidden;
     if (narrow.b.x) {
@@ -164,16 +164,16 @@ static void compute_logits(struct softmax *s) {
         products_run(&t->products, &narrow, 1);
     }
     struct product logits[] = {linear(s->count, s->narrow, &band->softmax, t->logit),
-                               linear(s->count, s->narrow, &t->ends->cluster, t->logit + s->n)};
+                               linear(s->count, s->narrow, &t->bands->cluster, t->logit + s->n)};
     logits[0].ldc = logits[1].ldc = s->n + s->n_cluster;
     products_run(&t->products, logits, s->n_cluster > 0 ? 2 : 1);
 }
 
 static void add_biases(const struct softmax *s, float *logit) {
-    const struct ends *ends = s->t->ends;
-    s->t->loops->add(s->n, ends->band[s->band].softmax_bias, logit);
+    const struct bands *bands = s->t->bands;
+    s->t->loops->add(s->n, bands->band[s->band].softmax_bias, logit);
     if (s->n_cluster > 0)
-        s->t->loops->add(s->n_cluster, ends->cluster_bias, logit + s->n);
+        s->t->loops->add(s->n_cluster, bands->cluster_bias, logit + s->n);
 }
 
 static void entropy_task(void *context, int i, int thread) {
@@ -194,8 +194,8 @@ static void entropy_task(void *context, int i, int thread) {
 /* Runs forward and backward for the current piece; writes d_hidden[count, d_model]. */
 static void softmax_rows(struct softmax *s, float *d_hidden) {
     struct training *t = s->t;
-    const struct band *band = &t->ends->band[s->band];
-    const struct matrix *cluster = &t->ends->cluster;
+    const struct band *band = &t->bands->band[s->band];
+    const struct matrix *cluster = &t->bands->cluster;
     bool tied = t->tied_projection[s->band];
     const struct matrix *p = tied ? &band->embedding_projection : &band->softmax_projection;
     size_t d = (size_t)t->net->d_model, width = band->softmax.n_col, n = s->n + s->n_cluster;
@@ -204,7 +204,7 @@ static void softmax_rows(struct softmax *s, float *d_hidden) {
     train_sum_rows(t, s->count, s->n, t->logit, n, gradient_of(t, band->softmax_bias));
     if (s->n_cluster > 0)
         t->loops->sum_rows(s->count, s->n_cluster, t->logit + s->n, n,
-                           gradient_of(t, t->ends->cluster_bias));
+                           gradient_of(t, t->bands->cluster_bias));
     struct product gradients[3] = {
         input_gradient(s->count, t->logit, &band->softmax, p->data ? t->d_narrow : d_hidden),
         weight_gradient(t, s->count, t->logit, n, s->narrow, &band->softmax)};
@@ -232,7 +232,7 @@ static void softmax_rows(struct softmax *s, float *d_hidden) {
 static void softmax_head(struct training *t, float *d_hidden) {
     size_t d = (size_t)t->net->d_model;
     struct softmax s = {
-        .t = t, .n = t->ends->band[0].n_token, .n_cluster = (size_t)t->ends->n_band - 1};
+        .t = t, .n = t->bands->band[0].n_token, .n_cluster = (size_t)t->bands->n_band - 1};
     for (size_t k = 0; k < t->n; k++)
         t->member[k] = k;
     while (next_piece(&s, t->n)) {
@@ -243,8 +243,8 @@ static void softmax_head(struct training *t, float *d_hidden) {
 
 static void softmax_tail(struct training *t, int i, float *d_hidden) {
     size_t d = (size_t)t->net->d_model;
-    size_t count = ends_members(t->ends, i, t->target, t->n, t->member);
-    struct softmax s = {.t = t, .band = i, .n = t->ends->band[i].n_token, .hidden = t->gather};
+    size_t count = bands_members(t->bands, i, t->target, t->n, t->member);
+    struct softmax s = {.t = t, .band = i, .n = t->bands->band[i].n_token, .hidden = t->gather};
     while (next_piece(&s, count)) {
         for (size_t k = 0; k < s.count; k++)
             memcpy(t->gather + k * d, t->hidden + t->member[s.first + k] * d,
@@ -258,7 +258,7 @@ static void softmax_tail(struct training *t, int i, float *d_hidden) {
 void train_softmax(struct training *t, float *d_hidden) {
     memset(t->nats, 0, t->n * sizeof *t->nats);
     softmax_head(t, d_hidden);
-    for (int i = 1; i < t->ends->n_band; i++)
+    for (int i = 1; i < t->bands->n_band; i++)
         softmax_tail(t, i, d_hidden);
 }
 
@@ -275,9 +275,9 @@ static void distribution_task(void *context, int i, int thread) {
     const struct distributions *o = context;
     const struct softmax *s = &o->softmax;
     const struct training *t = s->t;
-    const struct band *band = &t->ends->band[s->band];
-    size_t n = s->n + s->n_cluster, n_band = (size_t)t->ends->n_band;
-    size_t n_token = ends_n_token(t->ends);
+    const struct band *band = &t->bands->band[s->band];
+    size_t n = s->n + s->n_cluster, n_band = (size_t)t->bands->n_band;
+    size_t n_token = bands_n_token(t->bands);
     const struct task_range rows = task_range_of(s->count, ROW_PIECE, i);
     for (size_t k = rows.first; k < rows.end; k++) {
         float *logit = t->logit + k * n, *cluster = o->cluster + (s->first + k) * (n_band - 1);
@@ -290,7 +290,7 @@ static void distribution_task(void *context, int i, int thread) {
         float whole = logit[0];
         whole += t->loops->cross_entropy(n, 0, 1, logit);
         if (s->band > 0)
-            whole -= cluster[ends_cluster_row(t->ends, s->band)];
+            whole -= cluster[bands_cluster_row(t->bands, s->band)];
         for (size_t c = 0; c < s->n; c++)
             out[c] -= whole;
         for (size_t c = 0; c < s->n_cluster; c++)
@@ -300,13 +300,13 @@ static void distribution_task(void *context, int i, int thread) {
 
 void train_distributions(struct training *t, float *out) {
     size_t d = (size_t)t->net->d_model;
-    for (int i = 0; i < t->ends->n_band; i++) {
+    for (int i = 0; i < t->bands->n_band; i++) {
         struct distributions o = {.out = out, .cluster = t->cluster};
         struct softmax *s = &o.softmax;
         *s = (struct softmax){.t = t,
                               .band = i,
-                              .n = t->ends->band[i].n_token,
-                              .n_cluster = i == 0 ? (size_t)t->ends->n_band - 1 : 0};
+                              .n = t->bands->band[i].n_token,
+                              .n_cluster = i == 0 ? (size_t)t->bands->n_band - 1 : 0};
         while (next_piece(s, t->n)) {
             s->hidden = t->hidden + s->first * d;
             compute_logits(s);

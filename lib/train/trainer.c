@@ -258,12 +258,12 @@ uint64_t txl_trainer_flops(const txl_model *model, const txl_training *how) {
     double tokens = (double)how->batch * how->tgt_len;
     double memory = (double)how->batch * how->mem_len / tokens;
     double positions = (double)(how->mem_len + how->tgt_len) / tokens;
-    uint64_t unused = 0, ends = 0;
-    ends_costs(&net->network.ends, &unused, &ends);
+    uint64_t unused = 0, head = 0;
+    bands_costs(&net->network.bands, &unused, &head);
     double segment = 4 * d * width + 2 * d * net->d_inner;
     double layer = 3 * segment + 2 * (memory * 2 * d * width + positions * d * width) +
                    3 * 3 * visible_positions(net, how) * width;
-    return (uint64_t)(2 * (net->n_layer * layer + 3 * (double)ends));
+    return (uint64_t)(2 * (net->n_layer * layer + 3 * (double)head));
 }
 
 /* ---- A text's ids ------------------------------------------------------------------------- */

@@ -26,9 +26,9 @@ static uint64_t padded(uint64_t n) {
 /* Finds the bands whose softmax projection is the embedding's, which then is the one to train. */
 static void find_tied_projections(struct training *t, const txl_model *model) {
     const json_t *tied = json_object_get(model->json, "tied_projections");
-    for (int i = 0; i < model->network->ends.n_band; i++)
+    for (int i = 0; i < model->network->bands.n_band; i++)
         t->tied_projection[i] = json_is_true(json_array_get(tied, (size_t)i)) &&
-                                model->network->ends.band[i].embedding_projection.n_row > 0;
+                                model->network->bands.band[i].embedding_projection.n_row > 0;
 }
 
 static bool is_trained(const struct training *t, const char *name) {
@@ -136,7 +136,7 @@ static char *make_settings(const struct training *t, const txl_model *model) {
 /* Takes the model's dimensions from its network. */
 static void set_network(struct training *t, const txl_model *model) {
     t->net = (const struct transformer_xl *)model->network;
-    t->ends = &t->net->network.ends;
+    t->bands = &t->net->network.bands;
 }
 
 /* Makes t->model, a model whose tensors lie in the training's memory. */
@@ -166,8 +166,8 @@ static txl_status open_model(struct training *t, const txl_model *model, txl_err
 
 /* Tied projections are trained in the embedding; writes their transpose to the model's softmax. */
 static void transpose_tied(struct training *t) {
-    for (int i = 0; i < t->ends->n_band; i++) {
-        const struct band *band = &t->ends->band[i];
+    for (int i = 0; i < t->bands->n_band; i++) {
+        const struct band *band = &t->bands->band[i];
         const float *from = band->embedding_projection.data;
         float *to = (float *)band->softmax_projection.data;
         size_t rows = band->embedding_projection.n_row, columns = band->embedding_projection.n_col;
@@ -197,7 +197,7 @@ static struct normed take_norm(struct arena *arena, uint64_t rows, uint64_t d_mo
 
 /* Rows whose logits are computed together: those that fit into 32 MiB, but at least a piece. */
 static size_t softmax_rows(const struct training *t, size_t n) {
-    size_t rows = ((size_t)8 << 20) / ends_most_entries(t->ends) / ROW_PIECE * ROW_PIECE;
+    size_t rows = ((size_t)8 << 20) / bands_most_entries(t->bands) / ROW_PIECE * ROW_PIECE;
     rows = rows < ROW_PIECE ? ROW_PIECE : rows;
     return rows < n ? rows : n;
 }
@@ -229,7 +229,7 @@ static void lay_out_layer(struct training *t, struct arena *arena, struct traine
 static void lay_out_work(struct training *t, struct arena *arena, uint64_t n, uint64_t m) {
     const struct transformer_xl *net = t->net;
     uint64_t d = (uint64_t)net->d_model, width = head_width(net),
-             d_embed = t->ends->band[0].embedding.n_col;
+             d_embed = t->bands->band[0].embedding.n_col;
     uint64_t keys = (uint64_t)t->how.mem_len + (uint64_t)t->how.tgt_len;
     uint64_t batch = (uint64_t)t->how.batch, rows = n > m ? n : m;
     bool drops = t->how.dropout > 0;
@@ -243,11 +243,11 @@ static void lay_out_work(struct training *t, struct arena *arena, uint64_t n, ui
     t->hidden = drops ? take_rows(arena, n, d) : NULL;
     t->narrow = take_rows(arena, n, d_embed);
     t->d_narrow = take_rows(arena, n, d_embed);
-    t->gather = take_rows(arena, t->ends->n_band > 1 ? n : 0, d);
-    t->d_gather = take_rows(arena, t->ends->n_band > 1 ? n : 0, d);
+    t->gather = take_rows(arena, t->bands->n_band > 1 ? n : 0, d);
+    t->d_gather = take_rows(arena, t->bands->n_band > 1 ? n : 0, d);
     t->softmax_rows = softmax_rows(t, n);
-    t->logit = take_rows(arena, t->softmax_rows, ends_most_entries(t->ends));
-    t->cluster = take_rows(arena, n, (uint64_t)t->ends->n_band - 1);
+    t->logit = take_rows(arena, t->softmax_rows, bands_most_entries(t->bands));
+    t->cluster = take_rows(arena, n, (uint64_t)t->bands->n_band - 1);
     t->output = take_rows(arena, n, d);
     t->d_a = take_rows(arena, n, d);
     t->d_b = take_rows(arena, n, d);
@@ -271,10 +271,10 @@ static uint64_t packed_room(const struct training *t, size_t n, size_t m) {
     const struct packed_product *p = t->products.packed;
     const struct transformer_xl *net = t->net;
     size_t d = (size_t)net->d_model, width = head_width(net), inner = (size_t)net->d_inner;
-    size_t rows = t->softmax_rows, entries = ends_most_entries(t->ends),
-           clusters = (size_t)t->ends->n_band;
+    size_t rows = t->softmax_rows, entries = bands_most_entries(t->bands),
+           clusters = (size_t)t->bands->n_band;
     size_t keys = (size_t)t->how.mem_len + (size_t)t->how.tgt_len;
-    size_t embed = larger(t->ends->band[0].embedding.n_col, d);
+    size_t embed = larger(t->bands->band[0].embedding.n_col, d);
     const size_t together[][6][3] = {
         {{rows, embed, entries},
          {rows, embed, clusters},

@@ -72,7 +72,7 @@ struct training {
     struct products products;
     txl_model *model;
     const struct transformer_xl *net;
-    const struct ends *ends;        /* x's */
+    const struct bands *bands;      /* x's */
     bool tied_projection[MAX_BAND]; /* whether the band's softmax uses the embedding's projection */
 
     struct arena arena; /* has everything below */

@@ -153,8 +153,8 @@ enum {
 };
 
 #define ENDS(kind, member)                                                                         \
-    PARAMETER_GLOBAL, PARAMETER_##kind, USED_BY_ENDS,                                              \
-        .place = offsetof(struct transformer_xl, network.ends.member)
+    PARAMETER_GLOBAL, PARAMETER_##kind, USED_BY_BANDS,                                             \
+        .place = offsetof(struct transformer_xl, network.bands.member)
 #define GLOBAL(use, member)                                                                        \
     PARAMETER_GLOBAL, PARAMETER_VECTOR, use, .place = offsetof(struct transformer_xl, member)
 #define LAYER_STRUCT struct layer

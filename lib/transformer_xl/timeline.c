@@ -76,7 +76,7 @@ static size_t attention_scratch(const struct transformer_xl *net,
 
 static size_t all_scratch(const struct transformer_xl *net, const struct timeline_plan *plan) {
     size_t most =
-        larger(attention_scratch(net, plan), adaptive_scratch(&net->network.ends, plan->chunk));
+        larger(attention_scratch(net, plan), adaptive_scratch(&net->network.bands, plan->chunk));
     most = larger(most, positions_scratch(&plan->positions));
     return larger(most, layers_scratch(&net->network, plan->chunk, POSITION_BLOCK));
 }
@@ -85,7 +85,7 @@ static size_t all_scratch(const struct transformer_xl *net, const struct timelin
 static size_t all_packed(const struct transformer_xl *net, const struct kernels *kernels,
                          const struct timeline_plan *plan) {
     size_t k = larger(larger((size_t)net->d_model, (size_t)net->d_inner),
-                      larger(head_width(net), net->network.ends.band[0].embedding.n_col));
+                      larger(head_width(net), net->network.bands.band[0].embedding.n_col));
     return compute_packed(kernels, larger(plan->chunk, POSITION_ROWS), k);
 }
 
@@ -132,9 +132,9 @@ static struct timeline *lay_out(const struct network *network, const struct kern
                                                  .fresh = true};
     struct timeline *t = &timeline->base;
     compute_lay_out(&t->compute, settings->threads, all_scratch(net, &plan),
-                    all_packed(net, kernels, &plan), 4 * (size_t)net->n_layer + ENDS_ORDER, arena);
+                    all_packed(net, kernels, &plan), 4 * (size_t)net->n_layer + BANDS_ORDER, arena);
     layers_lay_out(&t->layers, network, arena);
-    adaptive_lay_out(&t->adaptive, &network->ends, plan.chunk,
+    adaptive_lay_out(&t->adaptive, &network->bands, plan.chunk,
                      settings->arithmetic == TXL_ARITHMETIC_EXACT, arena);
     size_t width = head_width(net), d_model = (size_t)net->d_model, d_inner = (size_t)net->d_inner;
     timeline->hidden = arena_take(arena, plan.chunk * d_model, sizeof(float));
@@ -154,7 +154,7 @@ static struct timeline *lay_out(const struct network *network, const struct kern
     if (!taken)
         return NULL;
     layers_order(network, &t->compute);
-    adaptive_order(&network->ends, &t->compute);
+    adaptive_order(&network->bands, &t->compute);
     return &taken->base;
 }
 

@@ -15,9 +15,9 @@
 static txl_status allocate(struct transformer_xl *net, const struct transformer_xl_settings *s,
                            txl_error *error) {
     size_t n_band = (size_t)s->n_band, n_layer = (size_t)s->n_layer;
-    net->network.ends.band = calloc(n_band, sizeof *net->network.ends.band);
-    if (!net->network.ends.band)
-        return txl_fail_memory(error, "the bands", n_band * sizeof *net->network.ends.band);
+    net->network.bands.band = calloc(n_band, sizeof *net->network.bands.band);
+    if (!net->network.bands.band)
+        return txl_fail_memory(error, "the bands", n_band * sizeof *net->network.bands.band);
     net->network.layer = net->layer = calloc(n_layer, sizeof *net->layer);
     if (!net->layer)
         return txl_fail_memory(error, "the layers", n_layer * sizeof *net->layer);
@@ -26,10 +26,10 @@ static txl_status allocate(struct transformer_xl *net, const struct transformer_
 
 /* With div_val 1 the tensors of band 0 contain the rows of all bands, and the embedding projection
  * that they share. */
-static void divide_bands(struct ends *ends, const struct transformer_xl_settings *s) {
-    const struct band whole = ends->band[0];
+static void divide_bands(struct bands *bands, const struct transformer_xl_settings *s) {
+    const struct band whole = bands->band[0];
     for (int i = 0; i < s->n_band; i++) {
-        struct band *band = &ends->band[i];
+        struct band *band = &bands->band[i];
         band->first = i > 0 ? (size_t)s->cutoff[i - 1] : 0;
         band->n_token = (size_t)transformer_xl_band_tokens(s, i);
         if (s->div_val == 1) {
@@ -69,10 +69,10 @@ static void set_dimensions(struct transformer_xl *net, const struct transformer_
     net->network.zero_memory = s->memory_start == MEMORY_ZEROS;
     net->network.same_length_more = s->same_length_reach == REACH_MEM_LEN_AND_1;
     net->network.layer_norm_eps = s->layer_norm_eps;
-    net->network.ends.d_model = (size_t)s->d_model;
-    net->network.ends.n_band = s->n_band;
-    net->network.ends.scale = sqrtf((float)s->d_model);
-    net->network.ends.forward_order = s->cluster_order == CLUSTERS_FORWARD;
+    net->network.bands.d_model = (size_t)s->d_model;
+    net->network.bands.n_band = s->n_band;
+    net->network.bands.scale = sqrtf((float)s->d_model);
+    net->network.bands.forward_order = s->cluster_order == CLUSTERS_FORWARD;
 }
 
 txl_status transformer_xl_open(const void *settings, const struct tensors *tensors,
@@ -88,7 +88,7 @@ txl_status transformer_xl_open(const void *settings, const struct tensors *tenso
         status = parameters_open(&net->network, tensors, error);
     if (status)
         return status;
-    divide_bands(&net->network.ends, settings);
+    divide_bands(&net->network.bands, settings);
     share_biases(net);
     return TXL_OK;
 }
@@ -98,7 +98,7 @@ void transformer_xl_close(struct network *network) {
     if (!net)
         return;
     free(net->layer);
-    free(net->network.ends.band);
+    free(net->network.bands.band);
     free(net);
 }
 
@@ -145,7 +145,7 @@ void transformer_xl_costs(const struct network *network, const txl_settings *set
     const struct transformer_xl *net = (const struct transformer_xl *)network;
     uint64_t bytes = 0, products = 0;
     layers_costs(network, &bytes, &products);
-    ends_costs(&network->ends, &bytes, &products);
+    bands_costs(&network->bands, &bytes, &products);
     struct rows_seen seen = rows_seen(net, settings);
     double width = (double)net->n_head * net->d_head;
     double rows = (2 * seen.visible + seen.distances) * net->n_layer;

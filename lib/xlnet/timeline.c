@@ -17,7 +17,7 @@ static size_t attention_scratch(const struct xlnet_timeline *timeline) {
 
 static size_t all_scratch(const struct xlnet_timeline *timeline) {
     size_t most = larger(attention_scratch(timeline),
-                         adaptive_scratch(&timeline->net->network.ends, XLNET_QUERIES));
+                         adaptive_scratch(&timeline->net->network.bands, XLNET_QUERIES));
     return larger(most, layers_scratch(&timeline->net->network, XLNET_CHUNK, XLNET_CHUNK));
 }
 
@@ -72,16 +72,16 @@ static struct timeline *lay_out(const struct network *network, const struct kern
                                    &timeline->keys, &timeline->values);
     struct timeline *t = &timeline->base;
     compute_lay_out(&t->compute, settings->threads, all_scratch(timeline), all_packed(net, kernels),
-                    4 * (size_t)net->n_layer + ENDS_ORDER, arena);
+                    4 * (size_t)net->n_layer + BANDS_ORDER, arena);
     layers_lay_out(&t->layers, network, arena);
-    adaptive_lay_out(&t->adaptive, &network->ends, XLNET_QUERIES, false, arena);
+    adaptive_lay_out(&t->adaptive, &network->bands, XLNET_QUERIES, false, arena);
     take_rows(timeline, arena);
     rows_lay_out(&timeline->keys, arena);
     rows_lay_out(&timeline->values, arena);
     if (!taken)
         return NULL;
     layers_order(network, &t->compute);
-    adaptive_order(&network->ends, &t->compute);
+    adaptive_order(&network->bands, &t->compute);
     return &taken->base;
 }
 

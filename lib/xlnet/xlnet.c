@@ -18,8 +18,8 @@ static void set_dimensions(struct xlnet *net, const struct xlnet_settings *s) {
     net->network.n_layer = s->n_layer;
     net->network.row_width = 2 * (size_t)s->n_head * (size_t)s->d_head;
     net->network.has_memory = true;
-    net->network.ends =
-        (struct ends){.d_model = (size_t)s->d_model, .scale = 1, .n_band = 1, .band = &net->band};
+    net->network.bands =
+        (struct bands){.d_model = (size_t)s->d_model, .scale = 1, .n_band = 1, .band = &net->band};
 }
 
 txl_status xlnet_open(const void *settings, const struct tensors *tensors, struct network **network,
@@ -77,9 +77,9 @@ void xlnet_close(struct network *network) {
 
 void xlnet_costs(const struct network *network, const txl_settings *settings, txl_costs *costs) {
     const struct xlnet *net = (const struct xlnet *)network;
-    uint64_t bytes = 0, layers = 0, ends = 0;
+    uint64_t bytes = 0, layers = 0, head = 0;
     layers_costs(network, &bytes, &layers);
-    ends_costs(&network->ends, &bytes, &ends);
+    bands_costs(&network->bands, &bytes, &head);
     double width = (double)net->n_head * net->d_head * net->n_layer;
     double generated = settings->mem_len + 1, distances = generated;
     if (settings->clamp_len > 0 && distances > settings->clamp_len + 1)
@@ -88,7 +88,7 @@ void xlnet_costs(const struct network *network, const txl_settings *settings, tx
     costs->bytes = bytes + (uint64_t)((2 * generated + distances) * width * (double)element);
     double scored = settings->mem_len + (settings->tgt_len + 1) / 2.0;
     double keys = 2 * width * net->d_model; /* W_k and W_v */
-    costs->flops = 2 * (uint64_t)(2 * (double)layers - keys + (double)ends + 6 * scored * width);
+    costs->flops = 2 * (uint64_t)(2 * (double)layers - keys + (double)head + 6 * scored * width);
     double others = net->n_layer - 1; /* layers but the last */
     double block = (double)layers * others + keys + 3 * settings->tgt_len * width * others;
     costs->block_flops = 2 * (uint64_t)(block / net->n_layer);
