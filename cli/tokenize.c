@@ -4,7 +4,6 @@
 #include "cli/io/terminal.h"
 #include "cli/model/model.h"
 #include "cli/text/tokens.h"
-#include "cli/text/unknown.h"
 #include "commands.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"

@@ -7,6 +7,18 @@
 #include "lib/transformer_xl/parameters.h"
 #include "lib/xlnet/parameters.h"
 #include "names.h"
+#include "txl.h"
+
+#include <jansson.h>
+
+/* The JSON that publishers put beside a checkpoint: Hugging Face's config.json, the authors'
+ * corpus-info.json and xlnet_config.json. */
+
+/* Reads the file of that name in the folder of the file `checkpoint`, else in ../data or data
+ * there: gives a JSON object and its path, both for the caller to free; leaves both unchanged if
+ * there is no such file. */
+txl_status config_file_load(const char *checkpoint, const char *name, char **config_path,
+                            json_t **config, txl_error *error);
 
 struct recognised {
     struct checkpoint *checkpoint; /* owned */

@@ -2,7 +2,6 @@
  * from the options, from a pickled module's attributes, from NVIDIA's model_config, or from a
  * Hugging Face config.json; one message asks for everything that none of them states.  Options take
  * precedence over attributes or config.json; statements about shapes must agree with the shapes. */
-#include "config_file.h"
 #include "lib/base/error.h"
 #include "published.h"
 #include "recognise.h"

@@ -1,6 +1,5 @@
 /* Recognising an XLNet.  Shapes give the dimensions; config.json states the rest and must agree
  * with them.  The published names are those of a state dict of XLNetLMHeadModel. */
-#include "config_file.h"
 #include "lib/base/error.h"
 #include "recognise.h"
 

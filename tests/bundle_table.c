@@ -1,7 +1,7 @@
 /* Writes sorted tables (github.com/google/leveldb, doc/table_format.md). */
 #include "bundle_table.h"
 
-#include "convert/containers/crc32c.h"
+#include "convert/containers/sorted_table.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,10 +5,8 @@
 #include "cli/io/signals.h"
 #include "cli/io/terminal.h"
 #include "cli/model/model.h"
-#include "continue.h"
-#include "interactive.h"
+#include "generation.h"
 #include "prompts.h"
-#include "sample.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

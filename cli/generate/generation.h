@@ -7,10 +7,9 @@
 #include "cli/model/sampling.h"
 #include "cli/model/settings.h"
 #include "cli/text/tokens.h"
+#include "endings.h"
 #include "lib/base/memory.h"
 #include "prompt.h"
-#include "sentence.h"
-#include "stop.h"
 #include "txl.h"
 
 #include <jansson.h>
@@ -106,5 +105,61 @@ const char *generation_wrong(const struct generate_options *options);
 
 /* What results state about the run in addition to the session's settings. */
 struct run_settings generation_settings(const struct generate *g);
+
+/* One continuation of the prompt, token by token: from draws to the text for standard output.
+ * Functions that fail have printed the error. */
+
+/* Samples made together: as many as sessions can be fed together with the same results as alone
+ * (txl_session_feed_each). */
+enum { SAMPLES_TOGETHER = 8 };
+
+/* How many of them may be made together: fewer where their memories are large. */
+size_t sample_most_together(const struct generate *g);
+
+/* Opens a sample with an empty history; the session becomes the sample's.  End with sample_close,
+ * also after a failure. */
+bool sample_open(const struct generate *g, txl_session *session, struct sample *sample);
+
+/* The same with a copy of the session and the history of `from`, which was fed the prompt. */
+bool sample_copy(const struct generate *g, const struct sample *from, struct sample *copy);
+void sample_close(struct sample *sample);
+
+/* Begins behind the prompt, whose last byte as shown is `tail`. */
+txl_status sample_start(const struct generate *g, struct sample *sample, int64_t number, char tail);
+
+/* Draws the next token and appends its text to `output`; the id is yet to be fed.  Ctrl-C ends the
+ * sample after this token, so that every byte held back belongs to a token. */
+txl_status sample_token(const struct generate *g, struct sample *sample);
+
+/* Feeds each of the samples the token that it drew last. */
+txl_status sample_feed_each(const struct reading *reading, struct sample *const *samples, size_t n);
+
+/* Prints why the sample has ended, and with --json its figures. */
+txl_status sample_end(const struct generate *g, struct sample *sample, const char *done);
+
+/* Saves the text's memory, with everything that is needed to continue it. */
+bool sample_save(const struct generate *g, const struct sample *sample, txl_memory **memory);
+
+/* Continues a text: from the prompt to samples of its continuation on standard output. */
+
+/* Sets how tokens are drawn, and how many, from the options.  False with the error printed. */
+bool continue_choose_sampling(struct generate *g);
+
+/* OPTIONS_RUN if `turn` is valid for --turn; else the error is printed. */
+int continue_check_turn(const struct command *command, const char *turn);
+
+/* Feeds the prompt, generates samples 1 to `samples` of its continuation, and prints them one after
+ * the other, also incomplete ones after a signal or a failure.  `g->done` says why the last one
+ * ended.  TXL_STOPPED after a signal during the prompt or when the reader of standard output is
+ * gone; other failures have had their error printed. */
+txl_status continue_prompt(struct generate *g, int64_t samples);
+
+/* txl generate --interactive: a text that a person and the model write by turns.
+ *
+ * Begins with the prompt if one was given, and continues until the input ends.  Then `g->memory`
+ * holds the text, the prompt's counts include all typed lines, and `*texts` is the number of the
+ * model's turns.  Fails only where typing something else cannot help. */
+txl_status interactive_run(struct generate *g, struct generate_options *options,
+                           const struct command *command, int64_t *texts);
 
 #endif

@@ -1,6 +1,6 @@
 /* A text that is written by turns.  Between the turns it is a saved memory, from which each turn
  * starts.  So if a turn fails, the text is as before, and the last turn can be undone. */
-#include "interactive.h"
+#include "generation.h"
 
 #include "cli/io/clean.h"
 #include "cli/io/line_reader.h"
@@ -8,9 +8,7 @@
 #include "cli/io/signals.h"
 #include "cli/io/terminal.h"
 #include "cli/options/options.h"
-#include "continue.h"
 #include "lib/base/white_space.h"
-#include "sample.h"
 
 #include <getopt.h>
 #include <inttypes.h>

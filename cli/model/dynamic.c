@@ -6,7 +6,6 @@
 #include "cli/io/signals.h"
 #include "cli/io/terminal.h"
 #include "cli/text/tokens.h"
-#include "cli/text/unknown.h"
 #include "convert/converter.h"
 #include "model.h"
 

@@ -4,7 +4,6 @@
 
 #include "cli/io/terminal.h"
 #include "cli/text/tokens.h"
-#include "cli/text/unknown.h"
 #include "heat.h"
 #include "report.h"
 #include "result.h"

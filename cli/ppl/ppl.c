@@ -7,7 +7,7 @@
 #include "cli/io/terminal.h"
 #include "cli/model/dynamic.h"
 #include "cli/model/model.h"
-#include "cli/model/published.h"
+#include "cli/model/settings.h"
 #include "evaluate.h"
 #include "items.h"
 #include "merge.h"

@@ -1,13 +1,303 @@
-/* Text or decimal ids to tokens. */
+/* Reads a text, or ids, as tokens; counts its unknown symbols, and blanks that change a
+ * number unseen. */
 #include "tokens.h"
-
+#include "cli/io/clean.h"
 #include "cli/io/signals.h"
 #include "cli/io/terminal.h"
 #include "lib/base/error.h"
+#include "lib/base/memory.h"
 #include "lib/base/white_space.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistr.h>
+
+enum kind { BEGINNING, END, ROW, WIDE, NO_BREAK, ZERO_WIDTH, SOFT_HYPHEN };
+
+/* Whether a model reads the kind: whether it spells `with` otherwise than `without`, where the unit
+ * is a line and where it is a text. */
+static const struct {
+    const char *name;
+    struct {
+        const char *with, *without;
+    } line, text;
+} kinds[BLANK_KINDS] = {
+    [BEGINNING] = {"at the beginning", {"a\n a", "a\na"}, {" a", "a"}},
+    [END] = {"at the end", {"a \na", "a\na"}, {"a ", "a"}},
+    [ROW] = {"several in a row", {"a  a", "a a"}, {"a  a", "a a"}},
+    [WIDE] = {"tabs and wide blanks", {"a\ta", "a a"}, {"a\ta", "a a"}},
+    [NO_BREAK] = {"no-break spaces", {"a\u00a0a", "a a"}, {"a\u00a0a", "a a"}},
+    [ZERO_WIDTH] = {"zero-width spaces", {"a\u200ba", "aa"}, {"a\u200ba", "aa"}},
+    [SOFT_HYPHEN] = {"soft hyphens", {"a\u00ada", "aa"}, {"a\u00ada", "aa"}},
+};
+
+/* ---- Counting ----------------------------------------------------------------------------- */
+
+void blanks_start(struct blanks *b, bool by_line, bool inside) {
+    *b = (struct blanks){.by_line = by_line, .inside = inside, .line = 1};
+}
+
+static void end_blank_line(struct blanks *b) {
+    if (b->n_space > 0)
+        b->has |= 1u << END;
+    b->n_space = 0;
+    b->solid = b->carriage = false;
+}
+
+static void end_unit(struct blanks *b) {
+    const unsigned within = 1u << BEGINNING | 1u << ROW | 1u << WIDE;
+    unsigned has = b->inside ? b->has : b->has & ~within;
+    if (b->n[has]++ == 0)
+        b->first[has] = b->line;
+    b->units++;
+    b->has = 0;
+    b->begun = false;
+}
+
+static void take_space(struct blanks *b, bool wide) {
+    b->wide = wide;
+    b->n_space++;
+}
+
+/* Takes a character that is no white space. */
+static void take_letter(struct blanks *b, ucs4_t code) {
+    bool mark = code == BYTE_ORDER_MARK_CODE && !b->begun && (b->units == 0 || !b->by_line);
+    if (b->n_space > 0 && !b->solid)
+        b->has |= 1u << BEGINNING;
+    else if (b->n_space > 0)
+        b->has |= b->n_space > 1 ? 1u << ROW : b->wide ? 1u << WIDE : 0;
+    bool zero = (code >= 0x200b && code <= 0x200d) || code == 0x2060 || code == 0xfeff;
+    if (zero && !mark)
+        b->has |= 1u << ZERO_WIDTH;
+    if (code == 0xad)
+        b->has |= 1u << SOFT_HYPHEN;
+    b->n_space = 0;
+    b->solid = b->solid || !mark;
+}
+
+static void take_code(struct blanks *b, ucs4_t code) {
+    if (b->carriage && code != '\n')
+        take_space(b, true);
+    b->carriage = code == '\r';
+    bool no_break = code == 0xa0 || code == 0x2007 || code == 0x202f;
+    if (no_break)
+        b->has |= 1u << NO_BREAK;
+    if (code == '\n')
+        end_blank_line(b);
+    else if (code != '\r' && is_space_code(code))
+        take_space(b, code != ' ' && !no_break);
+    else if (code != '\r')
+        take_letter(b, code);
+    b->begun = true;
+    if (code == '\n' && b->by_line)
+        end_unit(b);
+    b->line += code == '\n' && b->by_line;
+}
+
+void blanks_see(struct blanks *b, const char *text, size_t length) {
+    for (size_t i = 0; i < length; i++) {
+        b->held[b->n_held++] = text[i];
+        for (size_t n; b->n_held > 0; b->n_held -= n) {
+            enum utf8_what what;
+            ucs4_t code = 0xfffd;
+            n = utf8_first(b->held, b->n_held, &what);
+            if (what == UTF8_CUT)
+                break;
+            if (what == UTF8_CHARACTER)
+                u8_mbtoucr(&code, (const uint8_t *)b->held, n);
+            take_code(b, code);
+            memmove(b->held, b->held + n, b->n_held - n);
+        }
+    }
+}
+
+void blanks_join(struct blanks *b) {
+    take_code(b, ' ');
+    if (b->by_line)
+        end_unit(b);
+    b->line += b->by_line;
+}
+
+void blanks_go_on(struct blanks *b) {
+    b->solid = b->begun = true;
+}
+
+void blanks_end(struct blanks *b) {
+    if (b->n_held > 0)
+        take_code(b, 0xfffd);
+    b->n_held = 0;
+    if (b->carriage)
+        take_space(b, true);
+    end_blank_line(b);
+    if (b->begun || !b->by_line)
+        end_unit(b);
+}
+
+/* ---- Telling ------------------------------------------------------------------------------ */
+
+static txl_status add_spelling(void *context, const txl_symbol *symbol, txl_error *error) {
+    (void)error;
+    bool good = !symbol->text || (buffer_append(context, symbol->text, symbol->length) &&
+                                  buffer_append(context, "", 1));
+    return good ? TXL_OK : TXL_MEMORY;
+}
+
+static bool spell(const txl_model *model, bool raw, const char *text, struct buffer *spelling) {
+    const txl_encoding how = {.raw = raw, .symbol = add_spelling, .context = spelling};
+    txl_encoder *encoder = NULL;
+    txl_error error;
+    bool good = !txl_encoder_new(model, &how, &encoder, &error) &&
+                !txl_encoder_feed(encoder, text, strlen(text), &error) &&
+                !txl_encoder_finish(encoder, &error);
+    txl_encoder_free(encoder);
+    return good;
+}
+
+/* Finds the kinds that the model reads; false when memory is short. */
+static bool find_read(const struct blanks *b, const txl_model *model, bool raw, unsigned *read) {
+    bool good = true;
+    *read = 0;
+    for (unsigned i = 0; i < BLANK_KINDS && good; i++) {
+        struct buffer with = {0}, without = {0};
+        good =
+            spell(model, raw, b->by_line ? kinds[i].line.with : kinds[i].text.with, &with) &&
+            spell(model, raw, b->by_line ? kinds[i].line.without : kinds[i].text.without, &without);
+        bool same = good && with.length == without.length &&
+                    memcmp(with.data, without.data, with.length) == 0;
+        *read |= same ? 0 : 1u << i;
+        buffer_free(&with);
+        buffer_free(&without);
+    }
+    return good;
+}
+
+bool blanks_note(const struct blanks *b, const char *name, const txl_model *model, bool raw) {
+    char list[256];
+    struct fixed_line line = fixed_line(list, sizeof list);
+    uint64_t n = 0, first = UINT64_MAX, of[BLANK_KINDS] = {0};
+    unsigned read;
+    if (b->n[0] == b->units)
+        return true;
+    if (!find_read(b, model, raw, &read))
+        return terminal_error("out of memory");
+    for (unsigned set = 1; set < 1u << BLANK_KINDS; set++) {
+        if (!(set & read) || b->n[set] == 0)
+            continue;
+        n += b->n[set];
+        first = b->first[set] < first ? b->first[set] : first;
+        for (unsigned i = 0; i < BLANK_KINDS; i++)
+            of[i] += set & read & 1u << i ? b->n[set] : 0;
+    }
+    for (unsigned i = 0; i < BLANK_KINDS; i++)
+        if (of[i] > 0)
+            fixed_line_add(&line, "%s%s (%" PRIu64 ")", line.length > 0 ? ", " : "", kinds[i].name,
+                           of[i]);
+    if (n > 0)
+        terminal_note("%s: %" PRIu64 " of %" PRIu64 " %s ha%s blanks that change the result: %s; "
+                      "the first in line %" PRIu64,
+                      name, n, b->units, b->by_line ? "lines" : "texts", n == 1 ? "s" : "ve", list,
+                      first);
+    return true;
+}
+
+/* Counts unknown symbols in constant memory. */
+
+/* ---- Unknown symbols ----------------------------------------------------------------------- */
+
+/* The most symbols that a note names. */
+enum { NAMED = 5 };
+
+void unknown_reset(struct unknown *unknown) {
+    unknown->n = unknown->line = unknown->column = 0;
+    unknown->n_names = 0;
+}
+
+/* The symbol's place in the hash table of names; its n is 0 if it is new. */
+static struct unknown_name *find_name(struct unknown *unknown, const txl_symbol *symbol) {
+    uint32_t hash = 2166136261; /* FNV-1a */
+    size_t kept = symbol->length < UNKNOWN_BYTES ? symbol->length : UNKNOWN_BYTES;
+    for (size_t i = 0; i < symbol->length; i++)
+        hash = (hash ^ (unsigned char)symbol->text[i]) * 16777619;
+    for (size_t i = 0; i < UNKNOWN_NAMES; i++) {
+        struct unknown_name *name = &unknown->names[(hash + i) % UNKNOWN_NAMES];
+        if (name->n == 0 ||
+            (name->length == symbol->length && memcmp(name->text, symbol->text, kept) == 0))
+            return name;
+    }
+    return NULL;
+}
+
+void unknown_add(void *context, const txl_symbol *symbol, uint64_t column) {
+    struct unknown *unknown = context;
+    if (unknown->n++ == 0) {
+        memset(unknown->names, 0, sizeof unknown->names);
+        unknown->line = symbol->line;
+        unknown->column = column;
+    }
+    struct unknown_name *name = find_name(unknown, symbol);
+    if (!name)
+        return;
+    if (name->n++ == 0) {
+        size_t kept = symbol->length < UNKNOWN_BYTES ? symbol->length : UNKNOWN_BYTES;
+        memcpy(name->text, symbol->text, kept);
+        name->length = symbol->length;
+        unknown->n_names++;
+    }
+}
+
+/* The most frequent symbol that is not among the `n` named ones; the first of equally frequent
+ * ones. */
+static const struct unknown_name *commonest(const struct unknown *unknown,
+                                            const struct unknown_name *const *named, size_t n) {
+    const struct unknown_name *best = NULL;
+    for (size_t i = 0; i < UNKNOWN_NAMES; i++) {
+        const struct unknown_name *name = &unknown->names[i];
+        bool taken = false;
+        for (size_t k = 0; k < n; k++)
+            taken = taken || named[k] == name;
+        if (!taken && name->n > 0 && (!best || name->n > best->n))
+            best = name;
+    }
+    return best;
+}
+
+/* Invisible characters are written by their number; long names are cut. */
+static void add_name(struct fixed_line *line, const struct unknown_name *name) {
+    size_t kept = name->length < UNKNOWN_BYTES ? name->length : UNKNOWN_BYTES - 1;
+    while (kept < name->length && ((unsigned char)name->text[kept] & 0xc0) == 0x80)
+        kept--; /* a whole character */
+    fixed_line_add(line, "'");
+    for (size_t i = 0; i < kept; i++) {
+        unsigned char c = (unsigned char)name->text[i];
+        fixed_line_add(line, c < ' ' || c == 127 ? "\\x%02X" : "%c", c);
+    }
+    fixed_line_add(line, "'%s (%" PRIu64 ")", kept < name->length ? "..." : "", name->n);
+}
+
+void unknown_note(const struct unknown *unknown, const char *text, bool replaced) {
+    const struct unknown_name *named[NAMED];
+    char names[2048]; /* a note needs no memory */
+    struct fixed_line line = fixed_line(names, sizeof names);
+    size_t n = 0;
+    if (unknown->n == 0)
+        return;
+    for (; n < NAMED && (named[n] = commonest(unknown, named, n)); n++) {
+        fixed_line_add(&line, "%s", n > 0 ? ", " : "");
+        add_name(&line, named[n]);
+    }
+    if (unknown->n_names > n)
+        fixed_line_add(&line, " and %zu%s others", unknown->n_names - n,
+                       unknown->n_names == UNKNOWN_NAMES ? " or more" : "");
+    terminal_note("%s: %" PRIu64 " symbol%s that the vocabulary lacks %s %s: %s; the first in line "
+                  "%" PRIu64 ", column %" PRIu64,
+                  text, unknown->n, unknown->n == 1 ? "" : "s", unknown->n == 1 ? "was" : "were",
+                  replaced ? "replaced" : "left out", line.text, unknown->line, unknown->column);
+}
+
+/* Text or decimal ids to tokens. */
+
+/* ---- Reading ------------------------------------------------------------------------------- */
 
 /* Bytes between two looks at the progress and at Ctrl-C. */
 enum { READ_BYTES = 1 << 16, FEED_BYTES = 512 };

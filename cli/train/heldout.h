@@ -2,7 +2,7 @@
 #ifndef CLI_HELDOUT_H
 #define CLI_HELDOUT_H
 
-#include "cli/text/unknown.h"
+#include "cli/text/tokens.h"
 #include "lib/base/memory.h"
 #include "train_text.h"
 #include "txl.h"

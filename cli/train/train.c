@@ -4,7 +4,7 @@
 #include "cli/io/output.h"
 #include "cli/io/signals.h"
 #include "cli/io/terminal.h"
-#include "cli/model/published.h"
+#include "cli/model/settings.h"
 #include "cli/options/options.h"
 #include "cli/text/tokens.h"
 #include "fit.h"

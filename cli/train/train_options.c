@@ -2,7 +2,7 @@
 #include "train_options.h"
 
 #include "cli/io/output.h"
-#include "cli/model/published.h"
+#include "cli/model/settings.h"
 #include "lib/base/json_memory.h"
 
 #include <jansson.h>

@@ -1,4 +1,4 @@
-/* Sorted tables of keys and values, as LevelDB has them and TensorFlow's checkpoints begin with. */
+/* CRC-32C (Castagnoli), the checksum of TensorFlow's checkpoints. */
 #ifndef CONVERT_SORTED_TABLE_H
 #define CONVERT_SORTED_TABLE_H
 
@@ -6,6 +6,16 @@
 #include "lib/base/memory.h"
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The checksum of what came before, whose checksum is `before` (0 for nothing), and these bytes. */
+uint32_t crc32c(uint32_t before, const void *data, size_t n);
+
+/* The same on any processor. */
+uint32_t crc32c_portable(uint32_t before, const void *data, size_t n);
+
+/* Sorted tables of keys and values, as LevelDB has them and TensorFlow's checkpoints begin with. */
 
 enum { TABLE_MAX_KEY = 4096 }; /* bytes */
 

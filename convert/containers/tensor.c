@@ -1,10 +1,10 @@
 /* The tensors of a checkpoint: their bounds, reading their elements. */
 #include "checkpoint_internal.h"
 
-#include "crc32c.h"
 #include "lib/base/error.h"
 #include "lib/base/limits.h"
 #include "lib/base/numbers.h"
+#include "sorted_table.h"
 
 #include <assert.h>
 #include <inttypes.h>

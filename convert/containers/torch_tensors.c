@@ -1,5 +1,5 @@
 /* From the graph of objects in a torch.save file to its tensors and their names. */
-#include "torch_storage.h"
+#include "torch_save.h"
 
 #include "lib/base/error.h"
 

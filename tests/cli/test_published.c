@@ -1,5 +1,5 @@
 /* The published models: what their shapes are made with, and which checkpoints are theirs. */
-#include "cli/model/published.h"
+#include "cli/model/settings.h"
 #include "lib/transformer_xl/parameters.h"
 #include "tests/unit.h"
 

@@ -1,7 +1,7 @@
 /* TensorFlow checkpoints: the index, its entries, the data files; bundles with one fault each. */
 #include "checkpoint_files.h"
 
-#include "convert/containers/crc32c.h"
+#include "convert/containers/sorted_table.h"
 #include "tests/bundle_table.h"
 
 #include <glob.h>

@@ -2,7 +2,7 @@
 #include "bundle_pack.h"
 #include "fuzz.h"
 
-#include "convert/containers/crc32c.h"
+#include "convert/containers/sorted_table.h"
 #include "lib/base/numbers.h"
 #include "lib/base/protobuf.h"
 

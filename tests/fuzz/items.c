@@ -5,7 +5,7 @@
 
 #include "cli/ppl/items_table.h"
 #include "cli/ppl/region_rows.h"
-#include "cli/text/blanks.h"
+#include "cli/text/tokens.h"
 
 #include <stdlib.h>
 #include <string.h>

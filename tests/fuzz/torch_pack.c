@@ -2,7 +2,7 @@
 #include "torch_pack.h"
 
 #include "convert/containers/pickle.h"
-#include "convert/containers/torch_storage.h"
+#include "convert/containers/torch_save.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,16 +1,346 @@
 /* txl compress, txl decompress: files to few bytes and back, with the habits of zstd. */
-#include "cli/commands.h"
+#include "cli/io/input.h"
+#include "cli/io/output.h"
 #include "cli/io/signals.h"
+#include "cli/io/terminal.h"
+#include "cli/model/model.h"
 #include "cli/options/named_files.h"
-#include "known_models.h"
-#include "transfer.h"
+#include "commands.h"
+#include "lib/base/error.h"
+#include "txl.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+enum { MAX_KNOWN_MODELS = 16 };
+
+struct known_models {
+    const struct common_options *common;
+    struct model models[MAX_KNOWN_MODELS]; /* those that are open */
+    char *names[MAX_KNOWN_MODELS];         /* paths, which the models refer to; NULL: built in */
+    size_t n;
+};
+
+/* Bytes with commas between thousands. */
+struct grouped {
+    char text[28];
+};
+
+struct transfer {
+    txl_compressor *compressor; /* either of the two, which transfer_run feeds */
+    txl_decompressor *decompressor;
+    struct known_models *known; /* that it decompresses with */
+    struct input input;
+    const char *output; /* NULL: none, only checks; "-": standard output */
+    struct outfile file;
+    uint64_t text, stored; /* bytes so far; of the text also those that are lost, at the end */
+    uint64_t written;      /* of the text that is decompressed */
+    struct progress progress;
+    char unit[40];
+    /* Of the frames: */
+    uint64_t frames, streams;
+    txl_frame last;
+    char name[64]; /* of its model */
+    bool salvage;
+    bool damaged;   /* --salvage has left something out: */
+    uint64_t lost;  /* so many bytes of the text, */
+    bool lost_more; /* and an unknown number */
+};
+
+/* ---- Models, found by the checksums in the headers of weights files ------------------------ */
+
+#ifndef MODELS_FOLDER
+#error "MODELS_FOLDER is where older built-in models are installed"
+#endif
+
+static txl_status open_model(struct known_models *known, const char *path, txl_error *error) {
+    if (known->n == MAX_KNOWN_MODELS)
+        return txl_fail(error, TXL_ARGUMENT,
+                        "the texts of one call were compressed with more than 16 models; "
+                        "decompress them one by one");
+    char *name = path ? strdup(path) : NULL;
+    if (path && !name)
+        return txl_fail(error, TXL_MEMORY, "out of memory");
+    txl_status status = model_open_file(&known->models[known->n], name, (int)known->common->threads,
+                                        known->common->low_memory, error);
+    if (status)
+        free(name);
+    else
+        known->names[known->n++] = name;
+    return status;
+}
+
+/* Takes the file if it is the model.  A file that is none is passed over. */
+static bool try_file(struct known_models *known, const char *path, uint64_t checksum,
+                     txl_status *status, txl_error *error) {
+    uint64_t found;
+    if (!path || txl_file_checksum(path, &found, NULL) || found != checksum)
+        return false;
+    *status = open_model(known, path, error);
+    return true;
+}
+
+static bool try_built_in(struct known_models *known, uint64_t checksum, txl_status *status,
+                         txl_error *error) {
+    for (size_t i = 0; i < known->n; i++)
+        if (!known->names[i])
+            return false; /* it was open already, and is not the one */
+    *status = open_model(known, NULL, error);
+    return *status || txl_model_checksum(known->models[known->n - 1].handle) == checksum;
+}
+
+static bool ends_in_txl(const char *name) {
+    const size_t length = strlen(name);
+    return length > 4 && strcmp(name + length - 4, ".txl") == 0;
+}
+
+static bool try_folder(struct known_models *known, const char *path, uint64_t checksum,
+                       txl_status *status, txl_error *error) {
+    DIR *folder = opendir(path);
+    bool found = false;
+    for (struct dirent *entry; folder && !found && (entry = readdir(folder));) {
+        char *file = NULL;
+        if (ends_in_txl(entry->d_name) && asprintf(&file, "%s/%s", path, entry->d_name) >= 0)
+            found = try_file(known, file, checksum, status, error);
+        free(file);
+    }
+    if (folder)
+        closedir(folder);
+    return found;
+}
+
+/* `folders` are divided by colons. */
+static bool try_folders(struct known_models *known, const char *folders, uint64_t checksum,
+                        txl_status *status, txl_error *error) {
+    char *copy = folders ? strdup(folders) : NULL, *rest = copy;
+    bool found = false;
+    for (char *path; !found && (path = strsep(&rest, ":"));)
+        found = *path != '\0' && try_folder(known, path, checksum, status, error);
+    free(copy);
+    return found;
+}
+
+static txl_status not_found(uint64_t checksum, const char *name, txl_error *error) {
+    char message[sizeof error->message], called[80] = "a model";
+    if (*name != '\0')
+        snprintf(called, sizeof called, "the model %s", name);
+    snprintf(message, sizeof message,
+             "compressed with %s, of checksum %016" PRIx64
+             ", which is neither the model in use nor the built-in one, nor in %s or a folder of "
+             "$TXL_MODELS; name its file with --model%s",
+             called, checksum, MODELS_FOLDER,
+             *name != '\0' ? " (built-in models of other releases are files of those releases)"
+                           : "");
+    return txl_fail(error, TXL_ARGUMENT, "%s", message);
+}
+
+/* Finds the model in --model, $TXL_MODEL, the program itself, the folder of the installation, or
+ * the folders of $TXL_MODELS. */
+static txl_status known_models_find(struct known_models *known, uint64_t checksum, const char *name,
+                                    const txl_model **model, txl_error *error) {
+    const char *named = known->common->model;
+    uint64_t other;
+    txl_status status = TXL_OK;
+    for (size_t i = 0; i < known->n; i++) {
+        if (txl_model_checksum(known->models[i].handle) == checksum) {
+            *model = known->models[i].handle;
+            return TXL_OK;
+        }
+    }
+    if (named && !model_is_built_in(named) && txl_file_checksum(named, &other, error))
+        return error->status;
+    bool found = try_file(known, named, checksum, &status, error) ||
+                 try_file(known, model_environment(), checksum, &status, error) ||
+                 try_built_in(known, checksum, &status, error) ||
+                 try_folder(known, MODELS_FOLDER, checksum, &status, error) ||
+                 try_folders(known, getenv("TXL_MODELS"), checksum, &status, error);
+    if (!found)
+        return not_found(checksum, name, error);
+    if (!status)
+        *model = known->models[known->n - 1].handle;
+    return status;
+}
+
+static void known_models_close(struct known_models *known) {
+    for (size_t i = 0; i < known->n; i++) {
+        model_close(&known->models[i]);
+        free(known->names[i]);
+    }
+    known->n = 0;
+}
+
+/* ---- One file on its way through a compressor or decompressor ------------------------------ */
+
+static struct grouped grouped(uint64_t number) {
+    struct grouped to;
+    char digits[24];
+    const int n = snprintf(digits, sizeof digits, "%" PRIu64, number);
+    size_t length = 0;
+    for (int i = 0; i < n; i++) {
+        if (i > 0 && (n - i) % 3 == 0)
+            to.text[length++] = ',';
+        to.text[length++] = digits[i];
+    }
+    to.text[length] = '\0';
+    return to;
+}
+
+/* The share as a percentage, of 0 bytes 0. */
+static double percentage(uint64_t stored, uint64_t text) {
+    return text > 0 ? 100.0 * (double)stored / (double)text : 0;
+}
+
+/* Opens both ends; the output replaces a file only if it `replaces`.  False with the error printed.
+ */
+static bool transfer_open(struct transfer *transfer, const char *input, const char *output,
+                          bool replaces) {
+    transfer->output = output;
+    if (!input_open(&transfer->input, input))
+        return false;
+    if (output && strcmp(output, "-") != 0 && !outfile_open(&transfer->file, output)) {
+        input_close(&transfer->input);
+        return false;
+    }
+    transfer->file.whole.keeps_older = !replaces;
+    progress_start(&transfer->progress, transfer->input.name, "KiB");
+    return true;
+}
+
+/* False once the output failed; its error was printed. */
+static bool is_usable(struct transfer *transfer) {
+    if (!transfer->output)
+        return true;
+    return transfer->file.stream ? outfile_usable(&transfer->file)
+                                 : !output_closed() && !output_failed();
+}
+
+static txl_status transfer_feed(struct transfer *t, const void *bytes, size_t n, txl_error *error) {
+    return t->compressor ? txl_compressor_feed(t->compressor, bytes, n, error)
+                         : txl_decompressor_feed(t->decompressor, bytes, n, error);
+}
+
+static txl_status transfer_finish(struct transfer *t, txl_error *error) {
+    return t->compressor ? txl_compressor_finish(t->compressor, error)
+                         : txl_decompressor_finish(t->decompressor, error);
+}
+
+/* The sum; a file may claim that more is lost than can be counted. */
+static uint64_t add(uint64_t a, uint64_t b) {
+    return b <= UINT64_MAX - a ? a + b : UINT64_MAX;
+}
+
+/* Compresses or decompresses all of the input.  False with the error printed, or when a signal
+ * asked to stop. */
+static bool transfer_run(struct transfer *transfer) {
+    static const size_t size = 1 << 16;
+    char bytes[1 << 16];
+    txl_error error;
+    txl_status status = TXL_OK;
+    ssize_t n = 0;
+    while (!status && (n = input_read(&transfer->input, bytes, size)) > 0)
+        status = transfer_feed(transfer, bytes, (size_t)n, &error);
+    if (!status && n == 0 && !signals_stopped())
+        status = transfer_finish(transfer, &error);
+    progress_end(&transfer->progress);
+    bool damaged = status == TXL_FORMAT && strncmp(error.message, "damaged", 7) == 0;
+    if (status && status != TXL_STOPPED)
+        terminal_error("%s: %s%s", transfer->input.name, error.message,
+                       damaged && !transfer->salvage ? "; --salvage writes what is intact" : "");
+    if (status || n != 0 || signals_stopped())
+        return false;
+    if (!transfer->damaged)
+        return true;
+    transfer->text = add(transfer->written, transfer->lost);
+    return transfer->written > 0 || (transfer->lost == 0 && !transfer->lost_more) ||
+           terminal_error("%s: nothing of the text is intact, so nothing is written",
+                          transfer->input.name);
+}
+
+/* So that a compressed file says when its text was written, and who may read it. */
+static void keep_attributes(struct transfer *transfer) {
+    struct stat about;
+    if (!transfer->file.is_whole || fstat(transfer->input.handle, &about) != 0 ||
+        !S_ISREG(about.st_mode))
+        return;
+    const struct timespec times[2] = {about.st_atim, about.st_mtim};
+    output_file_resemble(&transfer->file.whole, transfer->input.handle);
+    futimens(transfer->file.whole.file, times);
+}
+
+/* Closes both ends; the output stays only if `good`, with the input's owner, group, mode and times.
+ * False with the error printed. */
+static bool transfer_close(struct transfer *transfer, bool good) {
+    if (transfer->file.stream && good && fflush(transfer->file.stream) == 0)
+        keep_attributes(transfer);
+    if (transfer->file.stream && good)
+        good = outfile_commit(&transfer->file);
+    else
+        outfile_abandon(&transfer->file);
+    input_close(&transfer->input);
+    return good && (!transfer->output || strcmp(transfer->output, "-") != 0 || output_flush());
+}
+
+/* Callbacks of txl_compression and txl_decompression, whose context is the struct transfer. */
+static txl_status transfer_write(void *context, const void *bytes, size_t n, txl_error *error) {
+    struct transfer *transfer = context;
+    (void)error;
+    transfer->written += n;
+    if (!transfer->output)
+        return TXL_OK;
+    if (transfer->file.stream)
+        fwrite(bytes, 1, n, transfer->file.stream);
+    else
+        output_write(bytes, n);
+    return is_usable(transfer) ? TXL_OK : TXL_STOPPED;
+}
+
+static bool transfer_progress(void *context, uint64_t text, uint64_t stored) {
+    struct transfer *transfer = context;
+    transfer->text = text;
+    transfer->stored = stored;
+    const double done = transfer->decompressor ? (double)stored : (double)text;
+    const double fraction = transfer->input.size > 0 ? done / (double)transfer->input.size : -1;
+    if (stored > 0)
+        snprintf(transfer->unit, sizeof transfer->unit, "KiB at %.1f %%", percentage(stored, text));
+    transfer->progress.unit = stored > 0 ? transfer->unit : "KiB";
+    progress_update(&transfer->progress, fraction, text >> 10);
+    return !signals_stopped() && is_usable(transfer);
+}
+
+static txl_status transfer_model(void *context, uint64_t checksum, const char *name,
+                                 const txl_model **model, txl_error *error) {
+    return known_models_find(((struct transfer *)context)->known, checksum, name, model, error);
+}
+
+static void transfer_frame(void *context, const txl_frame *frame) {
+    struct transfer *transfer = context;
+    transfer->frames++;
+    transfer->streams += (uint64_t)frame->streams;
+    transfer->last = *frame;
+    snprintf(transfer->name, sizeof transfer->name, "%s", frame->name);
+}
+
+static void transfer_lost(void *context, uint64_t begin, uint64_t end, const char *why) {
+    struct transfer *transfer = context;
+    transfer->damaged = true;
+    if (end == UINT64_MAX) {
+        transfer->lost_more = true;
+        terminal_error("%s: lost from byte %s of the text: %s", transfer->input.name,
+                       grouped(begin).text, why);
+    } else if (end > begin) {
+        transfer->lost = add(transfer->lost, end - begin);
+        terminal_error("%s: lost bytes %s to %s of the text: %s", transfer->input.name,
+                       grouped(begin).text, grouped(end - 1).text, why);
+    } else {
+        terminal_error("%s: %s", transfer->input.name, why);
+    }
+}
 
 #define SUFFIX ".txlz"
 

@@ -1,10 +1,14 @@
 /* --stop: finds the first of several strings in a text that comes piece by piece, and holds back
  * text that may become one of them. */
-#ifndef CLI_STOP_H
-#define CLI_STOP_H
+#ifndef CLI_ENDINGS_H
+#define CLI_ENDINGS_H
 
 #include "cli/options/options.h"
 #include "lib/base/memory.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 /* One string, searched as by Knuth, Morris and Pratt (1977). */
 struct stop {
@@ -36,5 +40,24 @@ bool stop_search_finish(struct stop_search *search, struct buffer *out);
 
 /* Forgets the text so far. */
 void stop_search_reset(struct stop_search *search);
+
+/* Finds where a sentence ends in a text that comes piece by piece: at . ! ? or an ellipsis and the
+ * closing quotes and brackets behind it, after at least two words; not at the full stop of a title,
+ * such as Mr., or of an initial. */
+
+/* Zeroed at the beginning. */
+struct sentence {
+    uint64_t words;
+    bool in_word, ended;
+    bool abbreviated; /* the last byte is the full stop of a title or an initial */
+    char letters[8];  /* the ASCII letters before: room for more than a title's */
+    size_t n_letters;
+    unsigned char last[2]; /* the bytes before, for three-byte characters */
+};
+
+void sentence_add(struct sentence *sentence, const char *text, size_t length);
+
+/* True where white space would now end it. */
+bool sentence_ended(const struct sentence *sentence);
 
 #endif
