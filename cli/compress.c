@@ -346,7 +346,7 @@ static void transfer_lost(void *context, uint64_t begin, uint64_t end, const cha
 
 struct compress_options {
     struct common_options common;
-    bool decompress, keep, list, test, to_stdout, force, remove, salvage;
+    bool decompress, keep, list, test, to_stdout, force, remove, salvage, no_cache;
     const char *output;
     int64_t streams;
 };
@@ -452,6 +452,7 @@ static bool is_skipped(const struct run *run, const char *input) {
 
 static bool run_compressor(const struct run *run, struct transfer *transfer) {
     const txl_compression how = {.streams = (int)run->options->streams,
+                                 .no_cache = run->options->no_cache,
                                  .threads = (int)run->options->common.threads,
                                  .write = transfer_write,
                                  .progress = transfer_progress,
@@ -663,6 +664,9 @@ static const struct option_row compress_rows[] = {
      "a little",
      .section = "Compression", .standard = "one for each 8 KiB, up to 32", .least = 1,
      .most = TXL_MAX_STREAMS},
+    OPTION_ROW("no-cache", OPTION_FLAG, PLACE(no_cache),
+               "learn nothing from the text's own repetitions: larger as a rule, but damage in one "
+               "stream spares the others, and earlier versions read it"),
     FILES_FROM_ROW("Input"),
     MODEL_ROW,
     LOW_MEMORY_ROW,

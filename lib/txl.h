@@ -952,7 +952,8 @@ typedef struct txl_compression {
     int streams;     /* at most, in a frame: 1 to TXL_MAX_STREAMS; 0: one for each 8 KiB */
     int threads;     /* 0: one for each processor */
     uint64_t memory; /* bytes that sessions may take, but always enough for one; 0: half of the
-                        machine's.  With less, fewer streams are read side by side */
+                        machine's.  With less, fewer streams are read side by side; with a cache
+                        all of a frame are, or the call ends with TXL_MEMORY */
     /* Receives what is compressed, in order; if it returns anything but TXL_OK, the call ends with
      * that status. */
     txl_status (*write)(void *context, const void *bytes, size_t n, txl_error *error);
@@ -960,7 +961,9 @@ typedef struct txl_compression {
      * frame that is not yet written.  The call ends with TXL_STOPPED if it returns false. */
     bool (*progress)(void *context, uint64_t text, uint64_t stored);
     void *context;
-    uint64_t reserved[8];
+    bool no_cache; /* without counts of the text's own tokens (weights-format.md): larger as a rule,
+                      and earlier builds read it */
+    uint64_t reserved[7];
 } txl_compression;
 
 typedef struct txl_compressor txl_compressor;

@@ -17,6 +17,7 @@ enum {
     STREAM_TEXT = 8192, /* bytes of text that are worth a stream of their own */
     SAMPLE = 4096,      /* bytes by which a stream's text is judged */
     LEAST_SAMPLE = 1024,
+    ORDERS = 5,     /* of the cache */
     REPETITIVE = 16 /* literals alone make a text so many times smaller: no model does better */
 };
 
@@ -32,7 +33,7 @@ struct txl_compressor {
     int32_t *elements; /* [most] */
     struct stream streams[MAX_STREAMS];
     struct buffer out;
-    uint64_t reported;                  /* bytes of text that `progress` knows of */
+    uint64_t reported, told; /* bytes of text, and bytes stored, that `progress` knows of */
     struct stream *listed[MAX_STREAMS]; /* those that the model is compressing */
     size_t n_listed;
 };
@@ -59,8 +60,9 @@ uint64_t compress_memory(uint64_t memory) {
     return (uint64_t)machine.totalram * machine.mem_unit / 2;
 }
 
-/* The *size bytes of a stream that are stored if it ends now. */
-static const char *stored_bytes(const struct stream *stream, size_t *size) {
+/* The *size bytes of a stream that are stored if it ends now; `bound`: its code in any case, since
+ * its tokens are in a cache. */
+static const char *stored_bytes(const struct stream *stream, bool bound, size_t *size) {
     const struct buffer *plain = &stream->plain, *code = &stream->code;
     const char *bytes = (const char *)stream->text;
     *size = stream->size;
@@ -68,7 +70,7 @@ static const char *stored_bytes(const struct stream *stream, size_t *size) {
         *size = plain->length;
         bytes = plain->data;
     }
-    if (!stream->raw && code->length < *size) {
+    if (!stream->raw && (bound || code->length < *size)) {
         *size = code->length;
         bytes = code->data;
     }
@@ -79,10 +81,11 @@ static bool tell_progress(void *context, size_t bytes) {
     txl_compressor *c = context;
     uint64_t stored = c->done.stored;
     for (size_t i = 0, size; i < c->n_listed; i++) {
-        stored_bytes(c->listed[i], &size);
+        stored_bytes(c->listed[i], false, &size);
         stored += size;
     }
     c->reported += bytes;
+    c->told = stored = larger(stored, c->told); /* streams may be coded again */
     return !c->how.progress || c->how.progress(c->how.context, c->reported, stored);
 }
 
@@ -96,6 +99,10 @@ static txl_status open_parts(txl_compressor *c, const txl_model *model, txl_erro
         .arithmetic = ARITHMETIC_NUMBER, .model = model->weights->checksum, .settings = settings};
     const struct model_settings *own = model->settings;
     strcpy(c->frame.name, own->name);
+    if (!c->how.no_cache) {
+        c->frame.orders = ORDERS;
+        c->frame.cache_pairs = CACHE_PAIRS;
+    }
     c->most = n * MAX_STREAM;
     c->text = malloc(c->most);
     c->elements = malloc(c->most * sizeof *c->elements);
@@ -104,7 +111,8 @@ static txl_status open_parts(txl_compressor *c, const txl_model *model, txl_erro
         return txl_fail_memory(error, "a frame", c->most * (1 + sizeof *c->elements));
     XXH3_64bits_reset(c->sum);
     txl_status status =
-        stream_coder_open(&c->coder, model, &settings, n, compress_memory(c->how.memory), error);
+        stream_coder_open(&c->coder, model, &settings, n, c->frame.orders, c->frame.cache_pairs,
+                          compress_memory(c->how.memory), error);
     c->coder.progress = tell_progress;
     c->coder.context = c;
     return status ? status
@@ -202,15 +210,16 @@ static txl_status write_out(txl_compressor *c, txl_error *error) {
 
 static txl_status write_frame(txl_compressor *c, txl_error *error) {
     struct frame *frame = &c->frame;
+    const bool bound = frame->orders > 0;
     bool good = true;
     size_t size;
     for (uint32_t i = 0; i < frame->n; i++) {
-        stored_bytes(&c->streams[i], &size);
+        stored_bytes(&c->streams[i], bound, &size);
         frame->stream[i].size = (uint32_t)size;
     }
     good = frame_write(frame, &c->out);
     for (uint32_t i = 0; i < frame->n && good; i++) {
-        const char *bytes = stored_bytes(&c->streams[i], &size);
+        const char *bytes = stored_bytes(&c->streams[i], bound, &size);
         good = buffer_append(&c->out, bytes, size);
     }
     if (!good)
@@ -218,6 +227,7 @@ static txl_status write_frame(txl_compressor *c, txl_error *error) {
     c->done.size += frame->size;
     c->done.stored += c->out.length;
     c->done.frames++;
+    c->told = 0;
     XXH3_64bits_update(c->sum, c->text, frame->size);
     c->reported = c->done.size;
     return write_out(c, error);

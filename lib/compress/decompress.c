@@ -151,7 +151,9 @@ static txl_status open_coder(txl_decompressor *d, const struct frame *frame, txl
                         "compressed with the exact arithmetic number %u; this txl has number %d",
                         frame->arithmetic, ARITHMETIC_NUMBER);
     if (coder->model && txl_model_checksum(coder->model) == frame->model &&
-        same_settings(&coder->settings, &frame->settings) && frame->n <= d->most)
+        same_settings(&coder->settings, &frame->settings) && frame->n <= d->most &&
+        coder->cache.n_order == frame->orders &&
+        (frame->orders == 0 || coder->cache.most == (size_t)1 << frame->cache_pairs))
         return TXL_OK;
     const txl_model *model;
     txl_settings settings = frame->settings;
@@ -162,8 +164,8 @@ static txl_status open_coder(txl_decompressor *d, const struct frame *frame, txl
     if (!status)
         status = check_lengths(frame, model, error);
     if (!status)
-        status = stream_coder_open(coder, model, &settings, frame->n,
-                                   compress_memory(d->how.memory), error);
+        status = stream_coder_open(coder, model, &settings, frame->n, frame->orders,
+                                   frame->cache_pairs, compress_memory(d->how.memory), error);
     d->most = frame->n;
     coder->progress = tell_progress;
     coder->context = d;

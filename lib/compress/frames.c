@@ -1,5 +1,6 @@
 /* Writes and checks the headers of frames, and trailers. */
 #include "frames.h"
+#include "cache.h"
 #include "lib/base/error.h"
 
 #include <endian.h>
@@ -9,6 +10,8 @@
 
 /* Bits of the header's byte of flags; the others are 0. */
 enum { SAME_LENGTH = 1, MEMORY_F16 = 2, KNOWN_FLAGS = 3 };
+
+enum { TRAILER_VERSION = 1 };
 
 size_t frame_stream_start(const struct frame *frame, uint32_t i) {
     return (size_t)((uint64_t)frame->size * i / frame->n);
@@ -43,7 +46,7 @@ bool frame_write(const struct frame *frame, struct buffer *out) {
     const size_t n_name = strlen(frame->name);
     memcpy(at, FRAME_MAGIC, MAGIC_SIZE);
     at += MAGIC_SIZE;
-    put_number(&at, COMPRESSED_VERSION, 1);
+    put_number(&at, frame->orders > 0 ? COMPRESSED_VERSION : 1, 1);
     put_number(&at, frame->arithmetic, 1);
     put_number(&at, frame->n, 1);
     put_number(&at,
@@ -57,7 +60,9 @@ bool frame_write(const struct frame *frame, struct buffer *out) {
     put_number(&at, frame->offset, 8);
     put_number(&at, frame->model, 8);
     put_number(&at, n_name, 1);
-    put_number(&at, 0, 4 - 1);
+    put_number(&at, (uint64_t)frame->orders, 1);
+    put_number(&at, (uint64_t)frame->cache_pairs, 1);
+    put_number(&at, 0, 1);
     memcpy(at, frame->name, n_name);
     at += n_name;
     for (uint32_t i = 0; i < frame->n; i++) {
@@ -95,10 +100,10 @@ txl_status frame_read(const unsigned char *bytes, size_t size, struct frame *fra
     if (size < HEADER_FIXED)
         return TXL_OK;
     const unsigned version = (unsigned)get_number(&at, 1);
-    if (version != COMPRESSED_VERSION)
+    if (version < 1 || version > COMPRESSED_VERSION)
         return txl_fail(error, TXL_UNSUPPORTED,
-                        "version %u of the compressed format; this txl reads version %d", version,
-                        COMPRESSED_VERSION);
+                        "version %u of the compressed format; this txl reads versions 1 and %d",
+                        version, COMPRESSED_VERSION);
     *frame = (struct frame){.arithmetic = (unsigned)get_number(&at, 1),
                             .n = (uint32_t)get_number(&at, 1)};
     const unsigned flags = (unsigned)get_number(&at, 1);
@@ -111,9 +116,13 @@ txl_status frame_read(const unsigned char *bytes, size_t size, struct frame *fra
     frame->offset = get_number(&at, 8);
     frame->model = get_number(&at, 8);
     const size_t n_name = (size_t)get_number(&at, 1);
-    const uint64_t zeros = get_number(&at, 4 - 1);
+    frame->orders = (int)get_number(&at, 1);
+    frame->cache_pairs = (int)get_number(&at, 1);
+    const uint64_t zero = get_number(&at, 1);
+    const bool cached = version > 1;
     if (frame->n < 1 || frame->n > MAX_STREAMS || n_name > MAX_MODEL_NAME || flags > KNOWN_FLAGS ||
-        zeros != 0)
+        zero != 0 || frame->orders < cached || frame->orders > (cached ? CACHE_MOST_ORDERS : 0) ||
+        frame->cache_pairs < cached || frame->cache_pairs > (cached ? CACHE_PAIRS : 0))
         return bad_header("the header of a frame is out of range", error);
     const size_t whole = HEADER_FIXED + n_name + frame->n * HEADER_STREAM + 8;
     if (size < whole)
@@ -136,7 +145,7 @@ bool trailer_write(const struct trailer *trailer, struct buffer *out) {
     unsigned char bytes[TRAILER_SIZE], *at = bytes;
     memcpy(at, TRAILER_MAGIC, MAGIC_SIZE);
     at += MAGIC_SIZE;
-    put_number(&at, COMPRESSED_VERSION, 4);
+    put_number(&at, TRAILER_VERSION, 4);
     put_number(&at, trailer->size, 8);
     put_number(&at, trailer->stored, 8);
     put_number(&at, trailer->frames, 8);
@@ -152,7 +161,7 @@ txl_status trailer_read(const unsigned char *bytes, struct trailer *trailer, txl
     trailer->stored = get_number(&at, 8);
     trailer->frames = get_number(&at, 8);
     trailer->checksum = get_number(&at, 8);
-    if (get_number(&at, 8) != XXH3_64bits(bytes, TRAILER_SIZE - 8) || version != COMPRESSED_VERSION)
+    if (get_number(&at, 8) != XXH3_64bits(bytes, TRAILER_SIZE - 8) || version != TRAILER_VERSION)
         return bad_header("the checksum of the trailer differs", error);
     return TXL_OK;
 }

@@ -12,7 +12,7 @@
 #define TRAILER_MAGIC "\x93TXE"
 
 enum {
-    COMPRESSED_VERSION = 1,
+    COMPRESSED_VERSION = 2, /* of frames with a cache; without one, and of trailers, it is 1 */
     ARITHMETIC_NUMBER = 1,
     MAGIC_SIZE = 4,
     MAX_STREAMS = 32,
@@ -39,6 +39,8 @@ struct frame {
     uint64_t model;  /* checksum */
     char name[MAX_MODEL_NAME + 1];
     txl_settings settings;
+    int orders;      /* of the cache (cache.h); 0: there is none */
+    int cache_pairs; /* log2 of the pairs that an order keeps */
     uint32_t n;
     struct frame_stream stream[MAX_STREAMS];
 };

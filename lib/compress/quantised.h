@@ -19,12 +19,19 @@ static inline size_t quantised_room(size_t n) {
  * not come; NULL: all may.  Returns 0 if the numbers are not those of a softmax, or no entry may
  * come. */
 uint64_t quantise(const float *e, size_t n, double sum, const unsigned char *used,
-                  uint32_t *frequency);
+                  uint64_t *frequency);
+
+/* Mixes them with what a cache gives to each entry (cache.h): of a total, frequency[i] becomes
+ *     share frequency[i] + floor(floor((count[i] unit + extra[i]) scale) total / 2^16)
+ * Returns the sum, which is less than 2^48 if the shares add up to less than 2^16 and the others,
+ * scaled, to 2^32. */
+uint64_t quantised_mix(uint64_t *frequency, size_t n, uint64_t total, uint32_t share,
+                       const uint32_t *count, uint32_t unit, const uint32_t *extra, double scale);
 
 /* The sum of the frequencies before entry i. */
-uint64_t quantised_below(const uint32_t *frequency, size_t i);
+uint64_t quantised_below(const uint64_t *frequency, size_t i);
 
 /* The entry at `place` < total, and in *below what those before it add up to. */
-size_t quantised_find(const uint32_t *frequency, uint64_t place, uint64_t *below);
+size_t quantised_find(const uint64_t *frequency, uint64_t place, uint64_t *below);
 
 #endif

@@ -3,7 +3,8 @@
  * The code is a binary fraction.  `low` and `range` bound it: 64 bits, behind those that were
  * written.  A symbol takes its share of the range, and bytes that are decided are written.  A sum
  * that overflows `low` is carried into the bytes written before.  As the range never falls below
- * 2^56, a total below 2^32 is divided with a relative error of less than 2^-24. */
+ * 2^56, a total below 2^32 is divided with a relative error of less than 2^-24, and one below 2^48,
+ * of many entries and a cache, of less than 2^-8 at worst and a hundredth of that as a rule. */
 #include "range_coder.h"
 
 static const uint64_t least_range = (uint64_t)1 << 56;

@@ -19,7 +19,7 @@ struct range_encoder {
 void range_encoder_start(struct range_encoder *encoder, struct buffer *out);
 
 /* Codes a symbol of `frequency` > 0, before which the frequencies of others add up to `below`; the
- * total of all must be below 2^32. */
+ * total of all must be below 2^48. */
 void range_encode(struct range_encoder *encoder, uint64_t below, uint64_t frequency,
                   uint64_t total);
 

@@ -38,6 +38,21 @@ static txl_status open_tables(struct stream_coder *coder, size_t n, txl_error *e
     return TXL_OK;
 }
 
+static txl_status open_cache(struct stream_coder *coder, int orders, int cache_pairs,
+                             txl_error *error) {
+    const struct bands *bands = &coder->model->network->bands;
+    const size_t n_band = (size_t)bands->n_band, n_token = bands_n_token(bands);
+    coder->band_first = calloc(n_band + 1, sizeof *coder->band_first);
+    coder->extra = calloc(n_token, sizeof *coder->extra);
+    coder->band_extra = calloc(n_band, sizeof *coder->band_extra);
+    if (!coder->band_first || !coder->extra || !coder->band_extra)
+        return txl_fail_memory(error, "a cache", n_token * sizeof *coder->extra);
+    for (size_t i = 0; i < n_band; i++)
+        coder->band_first[i] = bands->band[i].first;
+    coder->band_first[n_band] = n_token;
+    return cache_open(&coder->cache, orders, cache_pairs, n_band, coder->band_first, error);
+}
+
 /* The first session alone must be there. */
 static txl_status open_sessions(struct stream_coder *coder, size_t n, txl_error *error) {
     txl_status status = TXL_OK;
@@ -56,8 +71,8 @@ static txl_status open_sessions(struct stream_coder *coder, size_t n, txl_error 
 }
 
 txl_status stream_coder_open(struct stream_coder *coder, const txl_model *model,
-                             const txl_settings *settings, size_t n, uint64_t memory,
-                             txl_error *error) {
+                             const txl_settings *settings, size_t n, int orders, int cache_pairs,
+                             uint64_t memory, txl_error *error) {
     const uint64_t head = bands_entries(&model->network->bands, 0) * sizeof *coder->head,
                    bytes = txl_session_bytes(model, settings);
     if (bytes > UINT64_MAX - head || memory / (bytes + head) < n)
@@ -65,6 +80,8 @@ txl_status stream_coder_open(struct stream_coder *coder, const txl_model *model,
     n = n > 0 ? n : 1;
     *coder = (struct stream_coder){.model = model, .settings = *settings};
     txl_status status = open_tables(coder, n, error);
+    if (!status && orders > 0)
+        status = open_cache(coder, orders, cache_pairs, error);
     return status ? status : open_sessions(coder, n, error);
 }
 
@@ -79,6 +96,10 @@ void stream_coder_close(struct stream_coder *coder) {
     free(coder->sum);
     free(coder->band);
     free(coder->frequency);
+    cache_close(&coder->cache);
+    free(coder->band_first);
+    free(coder->extra);
+    free(coder->band_extra);
     *coder = (struct stream_coder){0};
 }
 
@@ -98,57 +119,150 @@ struct run {
     size_t done;    /* bytes of text */
     size_t element; /* the next of the text that is compressed */
     int32_t fed;    /* the token to feed next */
-    bool again;     /* it is fed twice */
+    bool codes;     /* that token was coded in this step */
+    struct cache_past past;
+    struct cache_view view;
+    double part[CACHE_PART]; /* of the mixture for that token */
+    bool again;              /* it is fed twice */
     bool ended;
 };
 
-/* One entry of the softmax over band i: *entry is coded, or decoded.  False in *good: damage. */
-static txl_status code_entry(struct stream_coder *coder, struct run *run, bool decodes, int i,
-                             size_t *entry, bool *good, txl_error *error) {
+/* The softmax over band i as frequencies; returns their total. */
+static uint64_t softmax_frequencies(struct stream_coder *coder, const struct run *run, int i) {
     const struct band *band = &coder->model->network->bands.band[i];
     const unsigned char *used = i == 0 ? coder->head_use : coder->table.use + band->first;
     const float *e = i == 0 ? coder->head + run->row * coder->n_head : coder->band;
-    const size_t n = i == 0 ? coder->n_head : band->n_token;
     double sum = coder->sum[run->row];
-    uint32_t *frequency = coder->frequency;
     if (i > 0)
         session_band_weights(run->session, i, coder->band, &sum);
     const struct rounding before = session_rounding(run->session);
-    uint64_t below = 0, total = quantise(e, n, sum, used, frequency);
+    const uint64_t total =
+        quantise(e, i == 0 ? coder->n_head : band->n_token, sum, used, coder->frequency);
     session_restore_rounding(&before);
+    return total;
+}
+
+/* How a softmax is mixed with the cache, and what the model alone gives to the entry coded. */
+struct mixture {
+    uint32_t share;
+    double scale;   /* of what the cache gives: the band's part of all */
+    double model;   /* frequency of the entry, of `total` */
+    uint64_t total; /* of the model's frequencies */
+    uint64_t mixed; /* frequency of the entry in the mixture */
+};
+
+static uint64_t mix_band(struct stream_coder *coder, const struct run *run, int i,
+                         const struct mixture *m) {
+    const struct cache *cache = &coder->cache;
+    const size_t first = coder->band_first[i], n = coder->band_first[i + 1] - first;
+    uint64_t total = quantised_mix(coder->frequency, n, m->total, m->share, cache->count + first,
+                                   run->view.unit, coder->extra + first, m->scale);
+    if (i == 0)
+        total += quantised_mix(coder->frequency + n, cache->n_band - 1, m->total, m->share,
+                               cache->band_count + 1, run->view.unit, coder->band_extra + 1, 1);
+    return total;
+}
+
+/* The model's own frequency of an entry that was mixed. */
+static uint64_t unmixed(const struct stream_coder *coder, const struct run *run, int i,
+                        size_t entry, const struct mixture *m) {
+    const struct cache *cache = &coder->cache;
+    const size_t n = coder->band_first[i + 1] - coder->band_first[i];
+    const uint32_t *count = cache->count + coder->band_first[i], *extra = coder->extra;
+    uint32_t part;
+    if (entry < n)
+        part = count[entry] * run->view.unit + extra[coder->band_first[i] + entry];
+    else
+        part = cache->band_count[entry - n + 1] * run->view.unit + coder->band_extra[entry - n + 1];
+    const uint64_t given = m->scale == 1 ? part : (uint64_t)((double)part * m->scale);
+    return (coder->frequency[entry] - (given * m->total >> 16)) / m->share;
+}
+
+/* One entry of the softmax over band i: *entry is coded, or decoded.  False in *good: damage. */
+static txl_status code_entry(struct stream_coder *coder, struct run *run, bool decodes, int i,
+                             size_t *entry, struct mixture *m, bool *good, txl_error *error) {
+    uint64_t *frequency = coder->frequency;
+    uint64_t below = 0, total = softmax_frequencies(coder, run, i);
     if (total == 0 && !decodes)
         return session_not_finite(run->session, error);
+    m->total = total;
+    if (total > 0 && coder->cache.n_order > 0)
+        total = mix_band(coder, run, i, m);
     if (!decodes) {
         below = quantised_below(frequency, *entry);
         range_encode(&run->encoder, below, frequency[*entry], total);
-        return TXL_OK;
-    }
-    const uint64_t place = total > 0 ? range_decode_place(&run->decoder, total) : 0;
-    *good = place < total;
-    if (*good) {
+    } else {
+        const uint64_t place = total > 0 ? range_decode_place(&run->decoder, total) : 0;
+        *good = place < total;
+        if (!*good)
+            return TXL_OK;
         *entry = quantised_find(frequency, place, &below);
         range_decode(&run->decoder, below, frequency[*entry], total);
     }
+    m->mixed = frequency[*entry];
+    if (coder->cache.n_order > 0)
+        m->model = (double)unmixed(coder, run, i, *entry, m);
     return TXL_OK;
 }
 
 /* A band's cluster is entry n_token + band - 1 of the head. */
-static txl_status code_token(struct stream_coder *coder, struct run *run, bool decodes, int32_t *id,
-                             bool *good, txl_error *error) {
+static txl_status code_entries(struct stream_coder *coder, struct run *run, bool decodes,
+                               int32_t *id, double *model, bool *good, txl_error *error) {
     const struct bands *bands = &coder->model->network->bands;
     const size_t n_head = bands->band[0].n_token;
     int i = decodes ? 0 : bands_band_of(bands, (size_t)*id);
     size_t entry = i == 0 ? (size_t)*id : n_head + (size_t)i - 1;
-    txl_status status = code_entry(coder, run, decodes, 0, &entry, good, error);
+    struct mixture m = {.share = run->view.share, .scale = 1};
+    txl_status status = code_entry(coder, run, decodes, 0, &entry, &m, good, error);
     if (status || !*good)
         return status;
+    *model = m.model / (double)m.total;
     if (decodes)
         i = entry < n_head ? 0 : (int)(entry - n_head) + 1;
     if (i > 0) {
         entry = decodes ? 0 : (size_t)*id - bands->band[i].first;
-        status = code_entry(coder, run, decodes, i, &entry, good, error);
+        /* Of what the cluster has in the mixture, the model's part, and what the cache's becomes.
+         */
+        const double own = (double)m.share * m.model, all = (double)m.mixed;
+        m.scale = (double)m.total * CACHE_ONE / all;
+        m.share = (uint32_t)(own * CACHE_ONE / all);
+        m.share = m.share > 0 ? m.share : 1;
+        status = code_entry(coder, run, decodes, i, &entry, &m, good, error);
+        *model = *model * (m.model / (double)m.total);
     }
     *id = (int32_t)(bands->band[i].first + entry);
+    return status;
+}
+
+static txl_status code_token(struct stream_coder *coder, struct run *run, bool decodes, int32_t *id,
+                             bool *good, txl_error *error) {
+    const struct cache *cache = &coder->cache;
+    double model = 0;
+    if (cache->n_order == 0)
+        return code_entries(coder, run, decodes, id, &model, good, error);
+    const struct rounding before = session_rounding(run->session);
+    cache_look(cache, &run->past, &run->view, coder->extra, coder->band_extra);
+    txl_status status = code_entries(coder, run, decodes, id, &model, good, error);
+    cache_clear(cache, &run->view, coder->extra, coder->band_extra);
+    run->codes = !status && *good;
+    if (run->codes)
+        cache_parts(cache, &run->view, *id, model, run->part);
+    session_restore_rounding(&before);
+    return status;
+}
+
+/* What the streams coded in a step becomes part of the cache. */
+static txl_status learn_step(struct stream_coder *coder, struct run *runs, size_t n,
+                             txl_error *error) {
+    const struct rounding before = session_rounding(runs[0].session);
+    txl_status status = TXL_OK;
+    for (size_t i = 0; i < n; i++)
+        if (runs[i].codes)
+            cache_learn(&coder->cache, &runs[i].view, runs[i].part);
+    for (size_t i = 0; i < n && !status; i++)
+        if (runs[i].codes)
+            status = cache_count(&coder->cache, &runs[i].past, runs[i].fed, error);
+    session_restore_rounding(&before);
     return status;
 }
 
@@ -249,11 +363,12 @@ static txl_status code_to_token(struct stream_coder *coder, struct run *run, boo
     return TXL_OK;
 }
 
-/* Whether what was coded so far is as long as it is without the model. */
-static bool is_useless(const struct run *run) {
+/* Whether what was coded so far is as long as it is without the model.  At the end of a stream that
+ * shares a cache, for which all would be coded again, only if it is as long as its text. */
+static bool is_useless(const struct run *run, bool cached) {
     const struct stream *stream = run->stream;
     const size_t code = stream->code.length, plain = stream->plain.length;
-    if (code >= run->done || plain == 0)
+    if (code >= run->done || plain == 0 || (cached && run->ended && stream->size >= TRIAL))
         return code >= run->done;
     return run->ended ? code >= plain : code * TRIAL >= stream->plain_trial * run->done;
 }
@@ -264,6 +379,7 @@ static txl_status step_run(struct stream_coder *coder, struct run *run, bool dec
     struct stream *stream = run->stream;
     const size_t before = run->done;
     bool good = true;
+    run->codes = false;
     if (run->again) {
         run->again = false;
         return TXL_OK;
@@ -276,7 +392,7 @@ static txl_status step_run(struct stream_coder *coder, struct run *run, bool dec
     if (!decodes && run->ended && !end_code(&run->encoder))
         return txl_fail_memory(error, "compressed text", stream->code.length);
     if (!decodes && (run->ended || (before < TRIAL && run->done >= TRIAL)))
-        stream->raw = is_useless(run);
+        stream->raw = is_useless(run, coder->cache.n_order > 0);
     run->ended = run->ended || stream->raw;
     return TXL_OK;
 }
@@ -303,40 +419,101 @@ static txl_status tell_progress(struct stream_coder *coder, const struct run *ru
     size_t done = 0, before = *reported;
     for (size_t i = 0; i < n; i++)
         done += runs[i].stream->raw ? runs[i].stream->size : runs[i].done;
+    done = larger(done, before); /* what is coded again is not told again */
     *reported = done;
     return coder->progress && !coder->progress(coder->context, done - before)
                ? txl_fail(error, TXL_STOPPED, "stopped by the caller")
                : TXL_OK;
 }
 
+/* A cache that one stream was decoded into from damaged data spoils the others. */
+static void spread_damage(struct run *runs, size_t n) {
+    bool damaged = false;
+    for (size_t i = 0; i < n; i++)
+        damaged = damaged || runs[i].stream->damaged;
+    for (size_t i = 0; i < n && damaged; i++)
+        if (!runs[i].ended)
+            runs[i].ended = runs[i].stream->damaged = true;
+}
+
+/* Whether streams must be coded again, without those that turned out to be better raw: when all had
+ * their trial, or have ended. */
+static bool is_spoilt(const struct run *runs, size_t n) {
+    bool raw = false;
+    for (size_t i = 0; i < n; i++) {
+        raw = raw || runs[i].stream->raw;
+        if (!runs[i].ended && runs[i].done < TRIAL)
+            return false;
+    }
+    return raw;
+}
+
+/* *again: some streams are raw now, and the cache has seen them. */
 static txl_status code_group(struct stream_coder *coder, struct stream *const *streams, size_t n,
-                             bool decodes, txl_error *error) {
+                             bool decodes, size_t *reported, bool *again, txl_error *error) {
+    const bool cached = coder->cache.n_order > 0;
     struct run runs[MAX_STREAMS] = {{0}};
-    size_t n_fed = 0, reported = 0;
+    size_t n_fed = 0;
     for (size_t i = 0; i < n; i++) {
         runs[i] = (struct run){.session = coder->sessions[i], .literals = &coder->literals[i]};
         start_run(coder, &runs[i], streams[i], decodes);
     }
+    if (cached)
+        cache_reset(&coder->cache);
     for (;;) {
         txl_status status = feed_runs(coder, runs, n, &n_fed, error);
         if (!status)
-            status = tell_progress(coder, runs, n, &reported, error);
-        if (status || n_fed == 0)
+            status = tell_progress(coder, runs, n, reported, error);
+        *again = cached && !decodes && is_spoilt(runs, n);
+        if (status || n_fed == 0 || *again)
             return status;
         for (size_t i = 0; i < n && !status; i++)
             if (!runs[i].ended)
                 status = step_run(coder, &runs[i], decodes, error);
+        if (!status && cached)
+            status = learn_step(coder, runs, n, error);
         if (status)
             return status;
+        if (cached && decodes)
+            spread_damage(runs, n);
     }
+}
+
+/* All together, and again without those that are raw then. */
+static txl_status code_with_cache(struct stream_coder *coder, struct stream *const *streams,
+                                  size_t n, bool decodes, txl_error *error) {
+    struct stream *left[MAX_STREAMS];
+    size_t reported = 0;
+    txl_status status = TXL_OK;
+    if (n > coder->n_session)
+        return txl_fail(error, TXL_MEMORY,
+                        "out of memory: %zu streams are read together, and %zu of them fit", n,
+                        coder->n_session);
+    memcpy(left, streams, n * sizeof *left);
+    for (bool again = n > 0; again && !status;) {
+        for (size_t i = 0; i < n; i++)
+            left[i]->code.length = 0;
+        status = code_group(coder, left, n, decodes, &reported, &again, error);
+        size_t kept = 0;
+        for (size_t i = 0; i < n; i++)
+            if (!left[i]->raw)
+                left[kept++] = left[i];
+        n = kept;
+        again = again && n > 0;
+    }
+    return status;
 }
 
 txl_status streams_code(struct stream_coder *coder, struct stream *const *streams, size_t n,
                         bool decodes, txl_error *error) {
     txl_status status = TXL_OK;
+    bool again;
+    if (coder->cache.n_order > 0)
+        return code_with_cache(coder, streams, n, decodes, error);
     for (size_t done = 0; done < n && !status; done += coder->n_session) {
         const size_t left = n - done, count = left < coder->n_session ? left : coder->n_session;
-        status = code_group(coder, streams + done, count, decodes, error);
+        size_t reported = 0;
+        status = code_group(coder, streams + done, count, decodes, &reported, &again, error);
     }
     return status;
 }

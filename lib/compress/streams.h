@@ -4,6 +4,7 @@
 #define TXL_COMPRESS_STREAMS_H
 
 #include "byte_model.h"
+#include "cache.h"
 #include "frames.h"
 #include "lib/session/model.h"
 #include "lossless.h"
@@ -19,10 +20,15 @@ struct stream_coder {
     float *head;         /* [n_session, n_head] the head's weights */
     double *sum;         /* [n_session] what they add up to */
     float *band;         /* the weights of another band */
-    uint32_t *frequency; /* of one softmax */
+    uint64_t *frequency; /* of one softmax */
     txl_session **sessions;
     size_t n_session;            /* streams that are coded together */
     struct byte_model *literals; /* [n_session] */
+    /* The streams' cache, with room for what it adds to a softmax; without orders there is none. */
+    struct cache cache;
+    size_t *band_first;   /* [n_band + 1] */
+    uint32_t *extra;      /* [n_token] */
+    uint32_t *band_extra; /* [n_band] */
 
     /* NULL, or is called with how many bytes of text were coded since it was called last; false
      * stops. */
@@ -31,10 +37,11 @@ struct stream_coder {
 };
 
 /* Opens sessions for at most `n` streams at a time, but no more than `memory` bytes have room for,
- * and at least one.  Close it after a failure too. */
+ * and at least one.  Of a cache with orders, an order keeps 2^cache_pairs pairs.  Close it after a
+ * failure too. */
 txl_status stream_coder_open(struct stream_coder *coder, const txl_model *model,
-                             const txl_settings *settings, size_t n, uint64_t memory,
-                             txl_error *error);
+                             const txl_settings *settings, size_t n, int orders, int cache_pairs,
+                             uint64_t memory, txl_error *error);
 void stream_coder_close(struct stream_coder *coder);
 
 /* A stream to be coded. */
@@ -56,7 +63,9 @@ struct stream {
 txl_status stream_compress_plain(struct stream_coder *coder, struct stream *stream,
                                  txl_error *error);
 
-/* Compresses streams[n], or decompresses them. */
+/* Compresses streams[n], or decompresses them.  With a cache, they are all of a frame that the
+ * model codes, and share it, so that there must be a session for each (TXL_MEMORY); one that the
+ * model makes no shorter leaves no trace in it. */
 txl_status streams_code(struct stream_coder *coder, struct stream *const *streams, size_t n,
                         bool decodes, txl_error *error);
 

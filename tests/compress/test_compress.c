@@ -5,6 +5,7 @@
 #include "txl.h"
 
 #include "lib/base/memory.h"
+#include "lib/compress/cache.h"
 #include "lib/compress/lossless.h"
 #include "lib/compress/quantised.h"
 #include "lib/compress/streams.h"
@@ -33,6 +34,7 @@ struct exchange {
     size_t stop_after; /* calls of progress; 0: never */
     size_t n_call;     /* of progress */
     size_t n_early;    /* calls that told a size before anything was written */
+    bool no_cache;
 };
 
 static txl_status append(void *context, const void *bytes, size_t n, txl_error *error) {
@@ -76,8 +78,12 @@ static void see_lost(void *context, uint64_t begin, uint64_t end, const char *wh
 
 /* Compresses, fed `step` bytes at a time, to x->out. */
 static void compress(struct exchange *x, const char *text, size_t n, int streams, size_t step) {
-    txl_compression how = {
-        .streams = streams, .threads = 2, .write = append, .progress = see_progress, .context = x};
+    txl_compression how = {.streams = streams,
+                           .threads = 2,
+                           .no_cache = x->no_cache,
+                           .write = append,
+                           .progress = see_progress,
+                           .context = x};
     txl_compressor *compressor;
     txl_error error;
     x->text = x->stored = 0;
@@ -351,8 +357,9 @@ TEST(random_texts_are_coded) {
         txl_model_defaults(models[i], &settings);
         settings.arithmetic = TXL_ARITHMETIC_EXACT;
         settings.threads = 1;
-        assert_int_equal(stream_coder_open(&coder, models[i], &settings, 5, UINT64_MAX / 2, &error),
-                         TXL_OK);
+        assert_int_equal(
+            stream_coder_open(&coder, models[i], &settings, 5, 0, 0, UINT64_MAX / 2, &error),
+            TXL_OK);
         assert_int_equal(lossless_open(&lossless, &models[i]->vocabulary, &coder.table, &error),
                          TXL_OK);
         for (int round = 0; round < ROUNDS; round++) {
@@ -421,8 +428,9 @@ TEST(codes_are_as_short_as_the_nats) {
         }
         txl_model_defaults(models[i], &settings);
         settings.arithmetic = TXL_ARITHMETIC_EXACT;
-        assert_int_equal(stream_coder_open(&coder, models[i], &settings, 1, UINT64_MAX / 2, &error),
-                         TXL_OK);
+        assert_int_equal(
+            stream_coder_open(&coder, models[i], &settings, 1, 0, 0, UINT64_MAX / 2, &error),
+            TXL_OK);
         assert_int_equal(lossless_open(&lossless, &models[i]->vocabulary, &coder.table, &error),
                          TXL_OK);
         struct stream stream = {.text = (unsigned char *)text, .size = N, .elements = elements};
@@ -441,6 +449,231 @@ TEST(codes_are_as_short_as_the_nats) {
     }
 }
 
+/* ---- The cache ---------------------------------------------------------------------------- */
+
+/* The cache written again, without tables: every token so far, with its stream's past. */
+struct counted {
+    int32_t past[5], id; /* the latest of the past first */
+    int n_past;
+};
+
+struct naive {
+    struct counted *counted;
+    size_t n;
+    double weight[6][6];
+};
+
+static bool same_past(const struct counted *a, const struct counted *b, int k) {
+    return a->n_past >= k && b->n_past >= k &&
+           memcmp(a->past, b->past, (size_t)k * sizeof *a->past) == 0;
+}
+
+/* The parts of the mixture for a token of probability m; returns how many orders are seen. */
+static int naive_parts(const struct naive *c, const struct counted *now, double m, double *part) {
+    int seen = 0;
+    part[0] = m;
+    for (int k = 0; k < 5; k++) {
+        double n = 0, d = 0, count = 0;
+        for (size_t i = 0; i < c->n; i++) {
+            bool first = true;
+            if (!same_past(&c->counted[i], now, k))
+                continue;
+            for (size_t j = 0; j < i && first; j++)
+                first = !same_past(&c->counted[j], now, k) || c->counted[j].id != c->counted[i].id;
+            n++;
+            d += first;
+            count += c->counted[i].id == now->id;
+        }
+        part[k + 1] = n > 0 ? (count + d * m) / (n + d) : m;
+        seen = n > 0 ? k + 1 : seen;
+    }
+    return seen;
+}
+
+static void naive_learn(struct naive *c, int seen, const double *part) {
+    double *w = c->weight[seen], p = 0;
+    for (int k = 0; k < 6; k++)
+        p += w[k] * part[k];
+    for (int k = 0; k < 6; k++)
+        w[k] = 0.99 * w[k] * part[k] / p + 0.01 / 6;
+}
+
+/* Nats of each token of streams of equal length in lockstep; nats[s n + t] are the model's. */
+static double naive_nats(const int32_t *ids, const float *nats, size_t n_stream, size_t n) {
+    struct naive c = {.counted = calloc(n_stream * n, sizeof *c.counted)};
+    double all = 0;
+    for (int i = 0; i < 6; i++)
+        for (int k = 0; k < 6; k++)
+            c.weight[i][k] = k == 0 ? 0.8 : 0.04;
+    for (size_t t = 0; t < n; t++) {
+        struct counted now[4];
+        double part[4][6];
+        int seen[4];
+        for (size_t s = 0; s < n_stream; s++) {
+            now[s] = (struct counted){.id = ids[s * n + t], .n_past = t < 5 ? (int)t : 5};
+            for (int k = 0; k < now[s].n_past; k++)
+                now[s].past[k] = ids[s * n + t - 1 - (size_t)k];
+            seen[s] = naive_parts(&c, &now[s], exp(-(double)nats[s * n + t]), part[s]);
+            double p = 0;
+            for (int k = 0; k < 6; k++)
+                p += c.weight[seen[s]][k] * part[s][k];
+            all -= log(p);
+        }
+        for (size_t s = 0; s < n_stream; s++)
+            naive_learn(&c, seen[s], part[s]);
+        for (size_t s = 0; s < n_stream; s++)
+            c.counted[c.n++] = now[s];
+    }
+    free(c.counted);
+    return all;
+}
+
+/* Streams of words that repeat, some of other bands: as long as the mixture says, together, and
+ * they come back. */
+TEST(streams_share_a_cache) {
+    enum { STREAMS = 3, N = 90, SAID = 17 };
+    for (int i = 0; i < N_KIND; i++) {
+        const txl_model *model = models[i];
+        struct stream_coder coder;
+        struct stream streams[STREAMS] = {{0}}, *listed[STREAMS];
+        unsigned char *texts[STREAMS];
+        int32_t ids[STREAMS * N];
+        float nats[STREAMS * N];
+        txl_settings settings;
+        txl_error error;
+        uint64_t random = 5;
+        size_t n_code = 0;
+        txl_model_defaults(model, &settings);
+        settings.arithmetic = TXL_ARITHMETIC_EXACT;
+        assert_good(stream_coder_open(&coder, model, &settings, STREAMS, 5, CACHE_PAIRS,
+                                      UINT64_MAX / 2, &error),
+                    &error);
+        int32_t vocabulary[SAID];
+        for (size_t k = 0; k < SAID;) {
+            size_t length = 0;
+            const int32_t id = (int32_t)(next_number(&random) % (uint64_t)model->vocabulary.n);
+            token_bytes_at(&coder.table, false, id, &length);
+            if (coder.table.use[id] != TOKEN_UNUSED)
+                vocabulary[k++] = id;
+        }
+        for (size_t t = 0; t < STREAMS * N; t++)
+            ids[t] = vocabulary[t % 7 < 4 ? t % 5 : next_number(&random) % SAID];
+        for (size_t s = 0; s < STREAMS; s++) {
+            size_t size = 0;
+            bool loose = true;
+            char *text = malloc(N * 64);
+            for (size_t t = 0; t < N; t++) {
+                size_t length;
+                const char *bytes = token_bytes_at(&coder.table, loose, ids[s * N + t], &length);
+                memcpy(text + size, bytes, length);
+                for (size_t b = 0; b < length; b++)
+                    loose = loose_behind(loose, (unsigned char)bytes[b]);
+                size += length;
+            }
+            txl_session *session;
+            assert_good(txl_session_new(model, &settings, &session, &error), &error);
+            int32_t context[N] = {txl_model_first_context(model)};
+            memcpy(context + 1, ids + s * N, (N - 1) * sizeof *ids);
+            if (model->vocabulary.kind != TXL_LM1B)
+                assert_good(
+                    txl_session_score(session, context, N, ids + s * N, nats + s * N, &error),
+                    &error);
+            txl_session_free(session);
+            streams[s] = (struct stream){
+                .text = (unsigned char *)text, .size = size, .elements = ids + s * N, .n = N};
+            listed[s] = &streams[s];
+        }
+        assert_good(streams_code(&coder, listed, STREAMS, false, &error), &error);
+        for (size_t s = 0; s < STREAMS; s++) {
+            assert_false(streams[s].raw);
+            n_code += streams[s].code.length;
+        }
+        const double expected = naive_nats(ids, nats, STREAMS, N) / log(2) / 8;
+        print_message("%s: %zu bytes, %.1f of the mixture\n", kinds[i], n_code, expected);
+        if (model->vocabulary.kind != TXL_LM1B)
+            assert_true(fabs((double)n_code - expected) <= 0.005 * expected + 5);
+        for (size_t s = 0; s < STREAMS; s++) {
+            streams[s].in = (unsigned char *)streams[s].code.data;
+            streams[s].n_in = streams[s].code.length;
+            texts[s] = streams[s].text;
+            streams[s].text = calloc(streams[s].size, 1);
+        }
+        assert_good(streams_code(&coder, listed, STREAMS, true, &error), &error);
+        for (size_t s = 0; s < STREAMS; s++) {
+            assert_false(streams[s].damaged);
+            assert_memory_equal(streams[s].text, texts[s], streams[s].size);
+            buffer_free(&streams[s].code);
+            free(streams[s].text);
+            free(texts[s]);
+        }
+        stream_coder_close(&coder);
+    }
+}
+
+/* The cache needs all streams of a frame at once. */
+TEST(a_cache_needs_room_for_all_streams) {
+    size_t n;
+    char *text = own_text(2, &n);
+    struct exchange x = {.model = models[2]};
+    const txl_compression how = {.streams = 4, .memory = 1, .write = append, .context = &x};
+    txl_compressor *compressor;
+    txl_error error;
+    for (int streams = 1; streams <= 2; streams++) {
+        assert_good(txl_compressor_new(x.model, &how, &compressor, &error), &error);
+        for (int k = 0; k < 20 * streams && x.out.length == 0; k++)
+            assert_good(txl_compressor_feed(compressor, text, n < 450 ? n : 450, &error), &error);
+        const txl_status status = txl_compressor_finish(compressor, &error);
+        assert_int_equal(status, streams == 1 ? TXL_OK : TXL_MEMORY);
+        if (streams == 2)
+            assert_string_equal(error.message,
+                                "out of memory: 2 streams are read together, and 1 of them fit");
+        txl_compressor_free(compressor);
+        x.out.length = 0;
+    }
+    buffer_free(&x.out);
+    free(text);
+}
+
+/* Of 4 pairs of an order the older two go when a fifth comes; order 0 keeps all. */
+TEST(old_pairs_are_forgotten) {
+    static const size_t bands[] = {0, 3, 9};
+    struct cache cache;
+    struct cache_past past = {.n = 0};
+    struct cache_view view;
+    txl_error error;
+    uint32_t extra[9] = {0}, band_extra[2] = {0};
+    double part[CACHE_PART];
+    assert_good(cache_open(&cache, 2, 2, 2, bands, &error), &error);
+    /* Pairs of order 1, as they come: 1 2, 2 1 (again: counted), 1 3, 3 8; then 8 1. */
+    static const int32_t ids[] = {1, 2, 1, 2, 1, 3, 8, 1};
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
+        assert_good(cache_count(&cache, &past, ids[i], &error), &error);
+    cache_look(&cache, &past, &view, extra, band_extra);
+    assert_int_equal(view.n_seen, 2);
+    assert_int_equal(view.order[0].n, 8);
+    assert_int_equal(view.order[0].d, 4);
+    assert_int_equal(view.order[1].n, 1); /* of 1 only 3 is left */
+    assert_int_equal(view.order[1].d, 1);
+    assert_true(extra[3] > 0 && extra[2] == 0 && band_extra[1] == extra[3] && band_extra[0] == 0);
+    cache_parts(&cache, &view, 3, 0.25, part);
+    assert_float_equal(part[1], (1 + 4 * 0.25) / 12, 1e-15);
+    assert_float_equal(part[2], (1 + 0.25) / 2, 1e-15);
+    cache_parts(&cache, &view, 2, 0.25, part);
+    assert_float_equal(part[2], 0.25 / 2, 1e-15);
+    cache_clear(&cache, &view, extra, band_extra);
+    for (size_t i = 0; i < 9; i++)
+        assert_int_equal(extra[i], 0);
+    assert_int_equal(band_extra[1], 0);
+    cache_learn(&cache, &view, part);
+    cache_reset(&cache);
+    past.n = 0;
+    cache_look(&cache, &past, &view, extra, band_extra);
+    assert_int_equal(view.n_seen, 0);
+    assert_int_equal(view.share, CACHE_ONE);
+    assert_float_equal(cache.weight[2][0], 0.8, 0);
+    cache_close(&cache);
+}
+
 /* ---- The same bytes ----------------------------------------------------------------------- */
 
 /* Little memory, other threads, other divisions of the text, the caller's way of rounding. */
@@ -448,13 +681,16 @@ TEST(compressed_bytes_depend_on_the_text_alone) {
     for (int i = 0; i < N_KIND; i++) {
         size_t n;
         char *text = own_text(i, &n);
-        struct exchange first = {.model = models[i]};
-        compress(&first, text, n, 8, n);
-        for (int threads = 1; threads <= 3; threads++) {
+        for (int threads = 1; threads <= 6; threads++) {
+            const bool cached = threads > 3;
+            struct exchange first = {.model = models[i], .no_cache = !cached};
             struct exchange other = {.model = models[i]};
+            compress(&first, text, n, 8, n);
             const txl_compression how = {.streams = 8,
-                                         .threads = threads,
-                                         .memory = threads == 1   ? 1
+                                         .threads = threads % 3 + 1,
+                                         .no_cache = !cached,
+                                         .memory = cached         ? 0
+                                                   : threads == 1 ? 1
                                                    : threads == 2 ? 3000000
                                                                   : 0,
                                          .write = append,
@@ -474,20 +710,20 @@ TEST(compressed_bytes_depend_on_the_text_alone) {
             }
             txl_compressor_free(compressor);
             buffer_free(&other.out);
+            buffer_free(&first.out);
         }
-        buffer_free(&first.out);
         free(text);
     }
 }
 
 /* A file that an earlier version wrote: it is opened, and written again to the byte. */
-static void kept_file_opens(int i) {
+static void kept_file_opens(int i, bool cached) {
     char name[64];
     size_t n, n_kept;
     char *text = own_text(i, &n);
-    snprintf(name, sizeof name, "%s.txlz", kinds[i]);
+    snprintf(name, sizeof name, "%s%s.txlz", kinds[i], cached ? "-cache" : "");
     const char *path = case_path("compressed", name);
-    struct exchange now = {.model = models[i]}, back = {.model = models[i]};
+    struct exchange now = {.model = models[i], .no_cache = !cached}, back = {.model = models[i]};
     txl_error error;
     compress(&now, text, n, 2, n);
     if (getenv("TXL_KEEP_COMPRESSED")) /* for a new kind */
@@ -513,7 +749,8 @@ TEST(kept_files_open) {
         for (int i = 0; i < N_KIND; i++) {
             txl_model_close(models[i]);
             open_model(i);
-            kept_file_opens(i);
+            kept_file_opens(i, false);
+            kept_file_opens(i, true);
         }
     }
     unsetenv("TXL_CPU");
@@ -577,7 +814,7 @@ TEST(long_texts_have_several_frames) {
 }
 
 static void check_small(const char *text, size_t n, size_t most, size_t calls, size_t early) {
-    struct exchange to = {.model = models[CHARACTERS], .stop_after = calls},
+    struct exchange to = {.model = models[CHARACTERS], .stop_after = calls, .no_cache = true},
                     back = {.model = models[CHARACTERS]};
     txl_error error;
     compress(&to, text, n, 1, n);
@@ -913,7 +1150,9 @@ TEST(headers_out_of_range_are_refused) {
         uint64_t value;
         const char *why;
     } changes[] = {
-        {4, 1, 2, "version 2 of the compressed format; this txl reads version 1"},
+        {4, 1, 0, "version 0 of the compressed format; this txl reads versions 1 and 2"},
+        {4, 1, 3, "version 3 of the compressed format; this txl reads versions 1 and 2"},
+        {4, 1, 1, "damaged: the header of a frame is out of range"}, /* which has no cache */
         {6, 1, 0, "damaged: the header of a frame is out of range"},
         {6, 1, 33, "damaged: the header of a frame is out of range"},
         {7, 1, 4, "damaged: the header of a frame is out of range"},
@@ -926,7 +1165,10 @@ TEST(headers_out_of_range_are_refused) {
         {16, 4, (1 << 20) + 1, "damaged: a frame's lengths of segment and memory are out of range"},
         {24, 8, UINT64_MAX - (1 << 21) + 1, "damaged: a frame's offset is out of range"},
         {40, 1, 64, "damaged: the header of a frame is out of range"},
-        {41, 1, 1, "damaged: the header of a frame is out of range"},
+        {41, 1, 0, "damaged: the header of a frame is out of range"},
+        {41, 1, 10, "damaged: the header of a frame is out of range"},
+        {42, 1, 0, "damaged: the header of a frame is out of range"},
+        {42, 1, 21, "damaged: the header of a frame is out of range"},
         {43, 1, 1, "damaged: the header of a frame is out of range"},
         {44, 2, TEXT, "damaged: a stream is longer than its text"}, /* less 1 */
     };
@@ -943,7 +1185,8 @@ TEST(headers_out_of_range_are_refused) {
         txl_decompression how = decompression(&back);
         how.list = true;
         const txl_status status = decompress(&back, &how, file, sizeof file, sizeof file, &error);
-        assert_int_equal(status, changes[i].at == 4 ? TXL_UNSUPPORTED : TXL_FORMAT);
+        const bool foreign = changes[i].at == 4 && changes[i].value != 1;
+        assert_int_equal(status, foreign ? TXL_UNSUPPORTED : TXL_FORMAT);
         assert_string_equal(error.message, changes[i].why);
         assert_int_equal(back.n_frame, 0);
     }
@@ -1119,7 +1362,7 @@ TEST(wrong_models_and_streams_are_refused) {
 TEST(frequencies_are_those_of_the_format) {
     static const float e[] = {1, 0.5f, 0, 0.25f};
     static const unsigned char used[] = {1, 1, 1, 0};
-    uint32_t frequency[64];
+    uint64_t frequency[64];
     memset(frequency, 0xff, sizeof frequency);
     /* (2^24 - 4) / 1.75 = 9586978.28.. */
     assert_int_equal(quantise(e, 4, 1.75, NULL, frequency), 9586979 + 4793490 + 1 + 2396745);
@@ -1145,7 +1388,7 @@ TEST(entries_are_found_by_their_place) {
         const size_t n = counts[c];
         float *e = malloc(n * sizeof *e);
         unsigned char *used = malloc(n);
-        uint32_t *frequency = malloc(quantised_room(n) * sizeof *frequency);
+        uint64_t *frequency = malloc(quantised_room(n) * sizeof *frequency);
         double sum = 0;
         for (size_t i = 0; i < n; i++) {
             e[i] = i == n / 2 ? 1 : (float)(next_number(&random) % 1000) / 1000;
