@@ -2,7 +2,8 @@
  * vectors of f32 are. */
 #define LANES 16
 #define PROCESSOR amx
-#define MULTIPLIES_BYTES_IN_TILES /* for int8_panels_impl.h */
+#define MULTIPLIES_BYTES /* for int8_panels_impl.h, and in what */
+#define MULTIPLIES_BYTES_IN_TILES
 #include "loads.h"
 
 /* The tile registers of AMX: eight of 16 rows of 64 bytes. */
@@ -165,6 +166,7 @@ static void multiply_many_bf16(size_t m, size_t n, size_t k, const uint16_t *a, 
 #define MULTIPLY_BF16 multiply_many_bf16
 
 #include "bf16_impl.h"
+#include "int8_panels_impl.h"
 #include "product_q8_impl.h"
 
 /* ---- Weights in bf16 with TXL_COMPUTE_BF16 ----------------------------------------------- */
@@ -223,4 +225,5 @@ void kernels_patch_amx(struct kernels *kernels) {
     kernels->narrow_bf16 = narrow_bf16;
     kernels->bf16_product = &bf16_product;
     kernels->rounding[2] = &panels_bf16;
+    kernels->rounding[3] = &int8_panels;
 }
