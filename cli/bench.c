@@ -93,11 +93,11 @@ static txl_status bench_training_step(struct bench_training *b, size_t *tokens, 
 
 enum {
     LEAST_SAMPLES = 3,
-    SAMPLES = 10, /* in --seconds, if samples can be that short */
+    SAMPLES = 10,       /* in --seconds, if samples can be that short */
+    KNOWN_TOKENS = 200, /* of the block of a round */
     SEED = 1
 };
 
-#define KNOWN_TOKENS 200
 #define SECONDS 4
 
 struct bench_options {
@@ -105,9 +105,9 @@ struct bench_options {
     struct session_options session; /* mem_len stays unset: mem_lens replaces it */
     const char *mem_lens;
     int shape, type, mode;
-    int64_t refresh, known, batch;
-    double dropout, seconds;
-    bool json, csv;
+    int64_t batch;
+    double seconds;
+    bool json;
 };
 
 enum mode { MODE_SCORE, MODE_GENERATE, MODE_REFRESHED, MODE_TRAIN };
@@ -123,7 +123,7 @@ struct bench {
     unsigned short random[3]; /* erand48's */
     txl_random draws;
     size_t unit;  /* ids of one call */
-    int32_t *ids; /* [unit + 1], or one for each known token if these are more */
+    int32_t *ids; /* [unit + 1], or one for each token of a round's block if these are more */
     float *nats;  /* [unit] */
     int32_t last; /* the last generated id */
     int measurements;
@@ -185,18 +185,17 @@ static txl_status generate_one(struct bench *b, size_t *tokens, txl_error *error
  * after another.  The last one is read with the next block. */
 static txl_status generate_round(struct bench *b, size_t *tokens, txl_error *error) {
     const txl_sampling sampling = {.temperature = 0.95F, .top_k = 40, .top_p = 1};
-    size_t known = (size_t)b->options->known, refresh = (size_t)b->options->refresh;
     float logprob;
-    draw_ids(b, known);
+    draw_ids(b, KNOWN_TOKENS);
     txl_session_reset(b->session);
-    txl_status status = txl_session_feed_block(b->session, b->ids, known, error);
-    for (size_t i = 0; i < refresh && !status; i++) {
+    txl_status status = txl_session_feed_block(b->session, b->ids, KNOWN_TOKENS, error);
+    for (size_t i = 0; i < REFRESH_TOKENS && !status; i++) {
         status = txl_session_sample(b->session, &sampling, &b->draws, &b->last, &logprob, error);
         txl_session_end_segment(b->session);
-        if (!status && i + 1 < refresh)
+        if (!status && i + 1 < REFRESH_TOKENS)
             status = txl_session_feed(b->session, &b->last, 1, error);
     }
-    *tokens = refresh;
+    *tokens = REFRESH_TOKENS;
     return status;
 }
 
@@ -305,14 +304,13 @@ static double quantile(const double *sorted, size_t n, double p) {
 }
 
 /* A round reads the weights for each of its tokens except the first, which the block predicts. */
-static void share_round(const struct bench *b, const txl_costs *costs, struct result *r) {
-    double refresh = (double)b->options->refresh, known = (double)b->options->known;
-    r->bytes = (double)costs->bytes * (refresh - 1) / refresh;
-    r->flops = (double)costs->block_flops * known / refresh;
+static void share_round(const txl_costs *costs, struct result *r) {
+    r->bytes = (double)costs->bytes * (REFRESH_TOKENS - 1) / REFRESH_TOKENS;
+    r->flops = (double)costs->block_flops * KNOWN_TOKENS / REFRESH_TOKENS;
     r->share = r->rate * (r->bytes / r->bandwidth + r->flops / r->peak);
 }
 
-static struct result summarise(const struct bench *b, struct measurement *m) {
+static struct result summarise(struct measurement *m) {
     qsort(m->rate, m->n, sizeof *m->rate, ascending);
     qsort(m->bandwidth, m->n, sizeof *m->bandwidth, ascending);
     qsort(m->sgemm, m->n, sizeof *m->sgemm, ascending);
@@ -328,7 +326,7 @@ static struct result summarise(const struct bench *b, struct measurement *m) {
                        .instruction = m->instruction,
                        .peak = quantile(m->peak, m->n, 0.5)};
     if (m->mode == MODE_REFRESHED)
-        share_round(b, &m->costs, &r);
+        share_round(&m->costs, &r);
     else
         r.share =
             m->mode == MODE_GENERATE ? r.rate * r.bytes / r.bandwidth : r.rate * r.flops / r.peak;
@@ -339,9 +337,7 @@ static json_t *number_unless(bool without, int64_t n) {
     return without ? json_null() : json_integer((json_int_t)n);
 }
 
-/* For CSV fractions of a byte or an operation, which only rounds have, are rounded; in JSON they
- * are cut off. */
-static json_t *speed_to_json(const struct bench *b, const struct result *r, bool csv) {
+static json_t *speed_to_json(const struct bench *b, const struct result *r) {
     bool rounds = r->mode == MODE_REFRESHED;
     return json_pack(
         "{s:s, s:s, s:s, s:s, s:i, s:i, s:o, s:f, s:f, s:f, s:I, s:I, s:f, s:f, s:s, s:f, s:f, "
@@ -350,12 +346,11 @@ static json_t *speed_to_json(const struct bench *b, const struct result *r, bool
         memory_types[b->settings.memory_type], "compute", session_computes[b->settings.compute],
         "threads", b->settings.threads, "tgt_len", b->settings.tgt_len, "mem_len",
         number_unless(rounds, b->settings.mem_len), "tokens_per_second", r->rate, "p10", r->p10,
-        "p90", r->p90, "bytes_per_token", (json_int_t)(csv ? rint(r->bytes) : r->bytes),
-        "flops_per_token", (json_int_t)(csv ? rint(r->flops) : r->flops), "read_bandwidth",
-        r->bandwidth, "sgemm_peak", r->sgemm, "instruction", r->instruction, "instruction_peak",
-        r->peak, "share_of_limit", r->share, "kernels", txl_kernels_name(NULL), "blas",
-        txl_blas_name(), "refresh", number_unless(!rounds, b->options->refresh), "known",
-        number_unless(!rounds, b->options->known));
+        "p90", r->p90, "bytes_per_token", (json_int_t)r->bytes, "flops_per_token",
+        (json_int_t)r->flops, "read_bandwidth", r->bandwidth, "sgemm_peak", r->sgemm, "instruction",
+        r->instruction, "instruction_peak", r->peak, "share_of_limit", r->share, "kernels",
+        txl_kernels_name(NULL), "blas", txl_blas_name(), "refresh",
+        number_unless(!rounds, REFRESH_TOKENS), "known", number_unless(!rounds, KNOWN_TOKENS));
 }
 
 static json_t *training_to_json(const struct bench *b, const struct result *r) {
@@ -369,39 +364,6 @@ static json_t *training_to_json(const struct bench *b, const struct result *r) {
         "flops_per_token", (json_int_t)r->flops, "sgemm_peak", r->sgemm, "instruction",
         r->instruction, "instruction_peak", r->peak, "share_of_limit", r->share, "kernels",
         txl_kernels_name(NULL), "blas", txl_blas_name());
-}
-
-/* The members of the object as a row, and before the first row their names. */
-static bool print_csv(const struct bench *b, const json_t *object) {
-    char header[512], row[512];
-    struct fixed_line names = fixed_line(header, sizeof header);
-    struct fixed_line values = fixed_line(row, sizeof row);
-    const char *key, *comma = "";
-    json_t *value;
-    json_object_foreach((json_t *)object, key, value) {
-        fixed_line_add(&names, "%s%s", comma, key);
-        if (json_is_integer(value))
-            fixed_line_add(&values, "%s%" JSON_INTEGER_FORMAT, comma, json_integer_value(value));
-        else if (json_is_real(value))
-            fixed_line_add(&values, strcmp(key, "share_of_limit") == 0 ? "%s%.4f" : "%s%.6g", comma,
-                           json_real_value(value));
-        else
-            fixed_line_add(&values, "%s%s", comma,
-                           json_is_string(value) ? json_string_value(value) : "");
-        comma = ",";
-    }
-    return (b->measurements > 0 || output_line("%s", header)) && output_line("%s", row) &&
-           output_flush();
-}
-
-static bool print_fields(const struct bench *b, const struct result *r) {
-    json_t *object =
-        r->mode == MODE_TRAIN ? training_to_json(b, r) : speed_to_json(b, r, b->options->csv);
-    if (!b->options->csv || !object)
-        return output_json(object);
-    bool good = print_csv(b, object);
-    json_decref(object);
-    return good;
 }
 
 /* Both limits apply to a round. */
@@ -467,8 +429,10 @@ static bool measure_mode(struct bench *b, enum mode mode, const txl_settings *se
         m.costs.flops += target_flops(b->model.handle);
     if (!take_samples(b, &m))
         return false;
-    struct result r = summarise(b, &m);
-    bool printed = b->options->json || b->options->csv ? print_fields(b, &r) : print_text(b, &r);
+    struct result r = summarise(&m);
+    bool printed = !b->options->json    ? print_text(b, &r)
+                   : mode == MODE_TRAIN ? output_json(training_to_json(b, &r))
+                                        : output_json(speed_to_json(b, &r));
     b->measurements++;
     return printed;
 }
@@ -483,7 +447,7 @@ static bool measure_training(struct bench *b) {
                               .same_length = b->settings.same_length,
                               .clip = TRAIN_CLIP,
                               .epsilon = TRAIN_EPSILON,
-                              .dropout = isnan(options->dropout) ? TRAIN_DROPOUT : options->dropout,
+                              .dropout = TRAIN_DROPOUT,
                               .seed = SEED,
                               .bf16 = options->session.compute == TXL_COMPUTE_BF16,
                               .threads = b->settings.threads};
@@ -520,17 +484,16 @@ static bool measure_memory(struct bench *b, int mem_len) {
 
 /* Measures rounds, in a session of their own, which they reset. */
 static bool measure_rounds(struct bench *b) {
-    const int known = (int)b->options->known, refresh = (int)b->options->refresh;
     txl_settings settings = b->settings;
     settings.threads = (int)b->options->common.threads;
-    settings.tgt_len = known > settings.tgt_len ? known : settings.tgt_len;
-    settings.mem_len = known + refresh;
+    settings.tgt_len = KNOWN_TOKENS > settings.tgt_len ? KNOWN_TOKENS : settings.tgt_len;
+    settings.mem_len = KNOWN_TOKENS + REFRESH_TOKENS;
     if (!session_open(&b->model, &settings, &b->session))
         return false;
     txl_session_settings(b->session, &settings);
     b->settings.threads = settings.threads;
-    settings.tgt_len = known;
-    settings.mem_len = known + refresh / 2; /* on average over a round */
+    settings.tgt_len = KNOWN_TOKENS;
+    settings.mem_len = KNOWN_TOKENS + REFRESH_TOKENS / 2; /* on average over a round */
     bool good = measure_mode(b, MODE_REFRESHED, &settings);
     txl_session_free(b->session);
     b->session = NULL;
@@ -569,8 +532,7 @@ static bool set_up(struct bench *b) {
     settings_override(&b->settings, &b->options->session, &b->options->common);
     size_t tgt_len = (size_t)b->settings.tgt_len, many = model_score_tokens(&b->model);
     b->unit = tgt_len < many ? many / tgt_len * tgt_len : tgt_len;
-    size_t known = (size_t)b->options->known;
-    b->ids = calloc((b->unit > known ? b->unit : known) + 1, sizeof *b->ids);
+    b->ids = calloc((b->unit > KNOWN_TOKENS ? b->unit : KNOWN_TOKENS) + 1, sizeof *b->ids);
     b->nats = calloc(b->unit, sizeof *b->nats);
     if (!b->ids || !b->nats)
         return terminal_error("out of memory");
@@ -607,14 +569,12 @@ static int check_options(const struct command *command, const struct bench_optio
         return options_wrong(command, "--shape cannot be combined with --model");
     if (options->shape == CHOICE_UNSET && options->type != CHOICE_UNSET)
         return options_wrong(command, "--type needs --shape: a weights file has its own type");
-    if (options->json && options->csv)
-        return options_wrong(command, "--json cannot be combined with --csv");
     bool trains = options->mode == MODE_TRAIN;
     if (trains && (options->type != CHOICE_UNSET || options->session.memory_type != CHOICE_UNSET))
         return options_wrong(command, "--mode train has no --type and no --memory-type: weights "
                                       "and memory are f32");
-    if (!trains && (options->batch != INTEGER_UNSET || !isnan(options->dropout)))
-        return options_wrong(command, "--batch and --dropout need --mode train");
+    if (!trains && options->batch != INTEGER_UNSET)
+        return options_wrong(command, "--batch needs --mode train");
     if (trains && options->session.compute == TXL_COMPUTE_INT8)
         return options_wrong(command, "--mode train has no --compute int8, only f32 and bf16");
     return OPTIONS_RUN;
@@ -625,9 +585,6 @@ static const struct bench_options defaults = {.session = SESSION_UNSET,
                                               .type = CHOICE_UNSET,
                                               .mode = CHOICE_UNSET,
                                               .batch = INTEGER_UNSET,
-                                              .dropout = NAN,
-                                              .refresh = REFRESH_TOKENS,
-                                              .known = KNOWN_TOKENS,
                                               .seconds = SECONDS};
 
 static int run(const struct command *command, void *values, struct operands *operands) {
@@ -677,20 +634,12 @@ static const struct option_row options[] = {
      "measure scoring whole segments, generating with a full memory, generating with all "
      "known tokens read again in each round (XLNet), or training",
      .section = "Measurement", .choices = modes, .standard = "score, generate and refreshed"},
-    {"refresh", OPTION_INTEGER, PLACE(refresh),
-     "refreshed: generate R tokens after each block, as txl generate does", .argument = "R",
-     .standard = TEXT_OF(REFRESH_TOKENS), .least = 1, .most = TXL_MAX_ASKED},
-    {"known", OPTION_INTEGER, PLACE(known), "refreshed: tokens of the block",
-     .standard = TEXT_OF(KNOWN_TOKENS), .least = 1, .most = TXL_MAX_TGT_LEN},
     {"seconds", OPTION_REAL, PLACE(seconds),
      "measure for S seconds, or longer if three samples take longer", .argument = "S",
      .standard = TEXT_OF(SECONDS), .most = 86400},
     {"batch", OPTION_INTEGER, PLACE(batch), "train: streams of a step", .section = "Training",
      .standard = TEXT_OF(TRAIN_BATCH), .least = 1, .most = 1 << 20},
-    {"dropout", OPTION_REAL, PLACE(dropout), "train: drop this share of activations",
-     .standard = TEXT_OF(TRAIN_DROPOUT), .most = 0.99},
     {"json", OPTION_FLAG, PLACE(json), "print an object for each measurement", .section = "Output"},
-    {"csv", OPTION_FLAG, PLACE(csv), "print a row for each measurement, with the same fields"},
     COMMON_ROWS,
     {0}};
 
@@ -706,7 +655,7 @@ static const struct note notes[] = {
      "tokens a second, times the bytes that a token must read, divided by the bandwidth. "
      "For scoring and training it is tokens a second, times the operations of a token, "
      "divided by the peak of sgemm or of the instruction that the last column names.\n\n"
-     "A sample of refreshed (XLNet) is a round: a block of --known tokens, then --refresh "
+     "A sample of refreshed (XLNet) is a round: a block of 200 tokens, then 16 "
      "new ones; all but the first new one read the weights. Its share is the time that "
      "both limits allow, divided by the time taken.\n\n"
      "The tokens are drawn at random by Zipf's law."},
@@ -716,22 +665,21 @@ static const struct note notes[] = {
      "matrix three times, once forward and once for each gradient; for rows of memory the "
      "matrices of keys and values twice; for position rows their own matrix twice; and "
      "attention's three products three times over the positions that a token sees."},
-    {"JSON and CSV",
-     "The fields, of each measurement:\n\n"
-     " mode type memory_type compute threads tgt_len mem_len\n"
-     " tokens_per_second p10 p90 bytes_per_token flops_per_token\n"
-     " read_bandwidth\n"
-     " sgemm_peak instruction instruction_peak share_of_limit\n"
-     " kernels blas refresh known\n\n"
-     "or with --mode train\n\n"
-     " mode compute batch dropout threads tgt_len mem_len\n"
-     " tokens_per_second p10 p90 memory_bytes flops_per_token\n"
-     " sgemm_peak instruction instruction_peak share_of_limit\n"
-     " kernels blas\n\n"
-     "read_bandwidth is in bytes a second, sgemm_peak and instruction_peak in operations "
-     "a second. instruction is what multiplies the weights, or sgemm. memory_bytes is the "
-     "memory of the training, without the text. Only mode refreshed has refresh and "
-     "known; only the others have mem_len."},
+    {"JSON", "The fields, of each measurement:\n\n"
+             " mode type memory_type compute threads tgt_len mem_len\n"
+             " tokens_per_second p10 p90 bytes_per_token flops_per_token\n"
+             " read_bandwidth\n"
+             " sgemm_peak instruction instruction_peak share_of_limit\n"
+             " kernels blas refresh known\n\n"
+             "or with --mode train\n\n"
+             " mode compute batch dropout threads tgt_len mem_len\n"
+             " tokens_per_second p10 p90 memory_bytes flops_per_token\n"
+             " sgemm_peak instruction instruction_peak share_of_limit\n"
+             " kernels blas\n\n"
+             "read_bandwidth is in bytes a second, sgemm_peak and instruction_peak in operations "
+             "a second. instruction is what multiplies the weights, or sgemm. memory_bytes is the "
+             "memory of the training, without the text. Only mode refreshed has refresh and "
+             "known; only the others have mem_len."},
     SUMMARY_NOTE(
         " txl bench: measurements seconds tgt_len mem_len clamp_len same_length\n"
         "     same_length_reach layer_norm_eps memory_start cluster_order type\n"
@@ -745,9 +693,8 @@ static const struct example examples[] = {
     {"txl bench", "the built-in model on this machine"},
     {"txl bench --shape wt103-large --type bf16 --compute bf16",
      "a published shape, no file needed"},
-    {"txl bench --shape xlnet-base --mode refreshed --known 200",
-     "as txl generate works by default"},
-    {"txl bench --model wt103.txl --mem-len 0,400,1600 --csv", "what memory costs, for a table"},
+    {"txl bench --shape xlnet-base --mode refreshed", "as txl generate works by default"},
+    {"txl bench --model wt103.txl --mem-len 0,400,1600 --json", "what memory costs, for a program"},
     {"txl bench --mode train --shape small --compute bf16", "steps of training a small model"},
     {0}};
 

@@ -468,11 +468,28 @@ static const char *known_elsewhere(const struct command *command, const char *na
     return NULL;
 }
 
+/* What to do without an option that an earlier release had; NULL: there was none of that name. */
+static const char *gone(const struct command *command, const char *name) {
+    static const struct {
+        const char *command, *option, *instead;
+    } options[] = {{"bench", "csv", "use --json"},
+                   {"bench", "known", "rounds have a block of 200 tokens"},
+                   {"bench", "refresh", "rounds have 16 new tokens, as txl generate's have"},
+                   {"bench", "dropout", "training is measured with txl train's default"}};
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (strcmp(options[i].command, command->name) == 0 && strcmp(options[i].option, name) == 0)
+            return options[i].instead;
+    return NULL;
+}
+
 /* Reports an unknown long option, whose name =VALUE may follow. */
 static int unknown_option(const struct command *command, const char *text) {
     char name[64];
     const char *dashless = text + strspn(text, "-");
     snprintf(name, sizeof name, "%.*s", (int)strcspn(dashless, "="), dashless);
+    const char *instead = gone(command, name);
+    if (instead)
+        return options_wrong(command, "--%s is gone: %s", name, instead);
     struct nearest nearest = nearest_to(name);
     for (const struct option_row *row = command->options; row->name; row++)
         nearest_try(&nearest, row->name);

@@ -483,7 +483,7 @@ static void make_options(const struct seeds *s) {
         {3, "source -o out.txl --type q8 --level 19 --cutoffs 1,2 --cluster-order forward"},
         {4, "file --json --tensors"},
         {5, "file"},
-        {6, "--shape wt103-large --type f32 --csv --threads 2"},
+        {6, "--shape wt103-large --type f32 --json --threads 2"},
         {7, "bash"},
         {8, "generate"},
         {9, "convert"},
