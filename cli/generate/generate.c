@@ -65,7 +65,6 @@ static bool check_family(const struct generate *g) {
     };
     const struct meaningless not_here[] = {
         {o->refresh != INTEGER_UNSET, "--refresh", "which sees what is to the left alone"},
-        {o->order != CHOICE_UNSET, "--order", "which sees what is to the left alone"},
     };
     return model_allows(&g->model, not_there, sizeof not_there / sizeof *not_there) &&
            model_needs_both_sides(&g->model, not_here, sizeof not_here / sizeof *not_here);
@@ -85,14 +84,9 @@ static bool choose_reading(struct generate *g) {
         refresh = resume.refresh;
     }
     g->reading = (struct reading){.both_sides = model_sees_both_sides(&g->model),
-                                  .left = o->order == ORDER_LEFT,
                                   .tgt_len = (size_t)g->settings.tgt_len};
     if (!g->reading.both_sides)
         return true;
-    if (o->order != CHOICE_UNSET && refresh > 0) {
-        return terminal_error(
-            "--order needs --refresh 0: otherwise the prompt is always read as a block");
-    }
     g->reading.refresh = (size_t)refresh;
     if (refresh > 0 && g->settings.tgt_len > PLAIN_WINDOW) {
         return terminal_error("--tgt-len %d: with --refresh it is at most %d", g->settings.tgt_len,
@@ -377,7 +371,6 @@ static int check_options(const struct command *command, const struct generate_op
 
 static const struct generate_options defaults = {.session = SESSION_UNSET,
                                                  .text = CHOICE_UNSET,
-                                                 .order = CHOICE_UNSET,
                                                  .refresh = INTEGER_UNSET,
                                                  .eos = EOS_NEWLINE,
                                                  .n = INTEGER_UNSET,
@@ -433,10 +426,6 @@ static const struct option_row options[] = {
      "XLNet: read the last tgt-len tokens again before every R new ones, so that old "
      "tokens see new ones; 0: never, which is faster and gives worse text",
      .argument = "R", .standard = TEXT_OF(REFRESH_TOKENS), .most = TXL_MAX_TGT_LEN / 2},
-    {"order", OPTION_CHOICE, PLACE(order),
-     "XLNet with --refresh 0: read the prompt as blocks, whose tokens see each other, or "
-     "from left to right",
-     .choices = reading_orders, .standard = "block"},
     SKIP_UNKNOWN_ROW("", PLACE(skip_unknown)),
     BINARY_ROW,
     UNWRAP_ROW,

@@ -14,7 +14,6 @@
 
 const char *const eos_ways[] = {"newline", "stop", "ban", NULL};
 const char *const ends[] = {"token", "sentence", NULL};
-const char *const reading_orders[] = {"block", "left", NULL};
 
 struct run_settings generation_settings(const struct generate *g) {
     return (struct run_settings){.text = text_form(g->model.handle, g->text, g->options->ids),
@@ -22,7 +21,7 @@ struct run_settings generation_settings(const struct generate *g) {
                                  .unwrap = g->options->common.unwrap,
                                  .dynamic = g->options->dynamic.on ? &g->dynamic.settings : NULL,
                                  .refresh = g->reading.refresh,
-                                 .order = reading_orders[g->reading.left]};
+                                 .order = "block"};
 }
 
 const char *generation_wrong(const struct generate_options *o) {

@@ -22,15 +22,12 @@
 enum { EOS_NEWLINE, EOS_STOP, EOS_BAN };
 extern const char *const eos_ways[]; /* newline, stop, ban */
 
-enum { ORDER_BLOCK, ORDER_LEFT };
-extern const char *const reading_orders[]; /* block, left */
-
 struct generate_options {
     struct common_options common;
     struct session_options session;
     const char *prompt, *prompt_text, *prompts, *context, *context_text, *save_memory, *load_memory,
         *turn;
-    int text, eos, order, end;
+    int text, eos, end;
     int64_t refresh, n, seed, samples, logprobs;
     struct sampling_options sampling;
     bool allow_unk, skip_unknown, no_echo, escapes, ids, json, interactive, raw_output;

@@ -15,13 +15,12 @@
 enum { MOST_CHUNK = 4096 };
 
 size_t reading_chunk(const struct reading *r) {
-    bool blocks = r->both_sides && !r->left;
-    return blocks || r->tgt_len < MOST_CHUNK ? r->tgt_len : MOST_CHUNK;
+    return r->both_sides || r->tgt_len < MOST_CHUNK ? r->tgt_len : MOST_CHUNK;
 }
 
 txl_status reading_feed(const struct reading *r, txl_session *session, const int32_t *ids, size_t n,
                         txl_error *error) {
-    if (!r->both_sides || (r->refresh == 0 && r->left))
+    if (!r->both_sides)
         return txl_session_feed(session, ids, n, error);
     return r->refresh > 0 ? TXL_OK : txl_session_feed_block(session, ids, n, error);
 }

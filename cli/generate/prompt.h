@@ -12,7 +12,6 @@
  * blocks, which may be read again before every round of new tokens. */
 struct reading {
     bool both_sides; /* if false, the other members have no meaning */
-    bool left;       /* read the prompt from left to right nevertheless */
     size_t refresh;  /* new tokens of a round; 0: nothing is read again */
     size_t tgt_len;  /* tokens of a block */
 };

@@ -472,7 +472,8 @@ static const char *known_elsewhere(const struct command *command, const char *na
 static const char *gone(const struct command *command, const char *name) {
     static const struct {
         const char *command, *option, *instead;
-    } options[] = {{"bench", "csv", "use --json"},
+    } options[] = {{"generate", "order", "--refresh 0 reads the prompt as blocks"},
+                   {"bench", "csv", "use --json"},
                    {"bench", "known", "rounds have a block of 200 tokens"},
                    {"bench", "refresh", "rounds have 16 new tokens, as txl generate's have"},
                    {"bench", "dropout", "training is measured with txl train's default"}};
