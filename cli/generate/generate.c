@@ -472,9 +472,11 @@ static const struct option_row options[] = {
     {"load-memory", OPTION_STRING, PLACE(load_memory),
      "go on with the text that --save-memory wrote to FILE; a prompt continues that text",
      .file = FILE_READ},
-    DYNAMIC_ROWS(struct generate_options, dynamic,
-                 "learn from each full segment of the prompt before continuing it, as txl ppl "
-                 "--dynamic does"),
+    DYNAMIC_ROW(struct generate_options, dynamic,
+                "learn from each full segment of the prompt before continuing it, as txl ppl "
+                "--dynamic does"),
+    DYNAMIC_LR_ROW(struct generate_options, dynamic),
+    STATISTICS_ROW(struct generate_options, dynamic),
     MODEL_ROW,
     LOW_MEMORY_ROW,
     COMMON_ROWS,

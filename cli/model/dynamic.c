@@ -76,9 +76,10 @@ static const char *find_wrong(const struct dynamic_options *o) {
     if (method == TXL_LEARNING_SGD && !isnan(o->epsilon))
         return "--dynamic-method sgd has no --dynamic-epsilon";
     if (method != TXL_LEARNING_ADAM && isnan(o->lr))
-        return "--dynamic-method rms and sgd need --dynamic-lr, which depends on the statistics "
-               "and "
-               "the model";
+        return o->method == CHOICE_UNSET ? "--statistics needs --dynamic-lr, which depends on them "
+                                           "and on the model"
+                                         : "--dynamic-method rms and sgd need --dynamic-lr, which "
+                                           "depends on the statistics and the model";
     if (o->statistics.n == 0 && o->statistics_tokens != DYNAMIC_STATISTICS_TOKENS)
         return "--statistics-tokens needs --statistics";
     if (checkpoint_of(o) && o->statistics.n > 1)

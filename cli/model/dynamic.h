@@ -30,15 +30,28 @@ struct dynamic_options {
 #define DYNAMIC_ADAM_LR 3e-4
 #define DYNAMIC_ADAM_EPSILON 1e-8
 
-#define DYNAMIC_ROWS(type, member, what)                                                           \
+/* Rows that ppl and generate have; ppl alone has the finer ones between them. */
+#define DYNAMIC_ROW(type, member, what)                                                            \
     OPTION_ROW("dynamic", OPTION_FLAG, offsetof(type, member.on), what,                            \
-               .section = "Dynamic evaluation"),                                                   \
+               .section = "Dynamic evaluation")
+#define DYNAMIC_LR_ROW(type, member)                                                               \
+    OPTION_ROW("dynamic-lr", OPTION_REAL, offsetof(type, member.lr),                               \
+               "learning rate; with 0 the model stays as it is",                                   \
+               .standard = "adam " TEXT_OF(DYNAMIC_ADAM_LR), .most = 1e6)
+#define STATISTICS_ROW(type, member)                                                               \
+    OPTION_ROW("statistics", OPTION_LIST, offsetof(type, member.statistics),                       \
+               "rms: learn from the gradients of FILE how far each weight may move; "              \
+               "FILE is a text like the model's training text, and may be repeated, "              \
+               "or PREFIX.index of its TensorFlow checkpoint, which has Adam's second "            \
+               "moments",                                                                          \
+               .file = FILE_READ)
+
+#define DYNAMIC_ROWS(type, member, what)                                                           \
+    DYNAMIC_ROW(type, member, what),                                                               \
         OPTION_ROW("dynamic-method", OPTION_CHOICE, offsetof(type, member.method),                 \
                    "choose how the weights follow a segment's gradient",                           \
                    .choices = dynamic_methods, .standard = "rms with --statistics, else adam"),    \
-        OPTION_ROW("dynamic-lr", OPTION_REAL, offsetof(type, member.lr),                           \
-                   "learning rate; with 0 the model stays as it is",                               \
-                   .standard = "adam " TEXT_OF(DYNAMIC_ADAM_LR), .most = 1e6),                     \
+        DYNAMIC_LR_ROW(type, member),                                                              \
         OPTION_ROW("dynamic-decay", OPTION_REAL, offsetof(type, member.decay),                     \
                    "rms: how strongly each weight returns to its first value", .standard = "0",    \
                    .most = 1e6),                                                                   \
@@ -47,12 +60,7 @@ struct dynamic_options {
                    .standard = "rms " TEXT_OF(DYNAMIC_RMS_EPSILON) ", adam " TEXT_OF(              \
                        DYNAMIC_ADAM_EPSILON),                                                      \
                    .least = 1e-30, .most = 1e6),                                                   \
-        OPTION_ROW("statistics", OPTION_LIST, offsetof(type, member.statistics),                   \
-                   "rms: learn from the gradients of FILE how far each weight may move; "          \
-                   "FILE is a text like the model's training text, and may be repeated, "          \
-                   "or PREFIX.index of its TensorFlow checkpoint, which has Adam's second "        \
-                   "moments",                                                                      \
-                   .file = FILE_READ),                                                             \
+        STATISTICS_ROW(type, member),                                                              \
         OPTION_ROW("statistics-tokens", OPTION_INTEGER, offsetof(type, member.statistics_tokens),  \
                    "read only the first N tokens of each such text",                               \
                    .standard = TEXT_OF(DYNAMIC_STATISTICS_TOKENS), .least = 2,                     \

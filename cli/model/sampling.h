@@ -48,8 +48,8 @@ struct sampling_options {
                        TXL_MIN_P) " for XLNet's, bytes and characters",                            \
                    .most = 1),                                                                     \
         OPTION_ROW("typical", OPTION_REAL, offsetof(type, member.typical),                         \
-                   "draw from the tokens closest to the expected information whose "               \
-                   "probabilities sum to P (locally typical sampling); 1: from all",               \
+                   "keep the tokens whose surprisal is nearest the entropy, until they sum to "    \
+                   "P; 1: all",                                                                    \
                    .argument = "P", .standard = "1", .least = 1e-6, .most = 1),                    \
         OPTION_ROW("repetition-penalty", OPTION_REAL, offsetof(type, member.repetition_penalty),   \
                    "multiply the log-probabilities of recent tokens by R; below 1 favours "        \

@@ -473,6 +473,10 @@ static const char *gone(const struct command *command, const char *name) {
     static const struct {
         const char *command, *option, *instead;
     } options[] = {{"generate", "order", "--refresh 0 reads the prompt as blocks"},
+                   {"generate", "dynamic-method", "rms is used with --statistics, else adam"},
+                   {"generate", "dynamic-decay", "only txl ppl has it"},
+                   {"generate", "dynamic-epsilon", "only txl ppl has it"},
+                   {"generate", "statistics-tokens", "only txl ppl has it"},
                    {"bench", "csv", "use --json"},
                    {"bench", "known", "rounds have a block of 200 tokens"},
                    {"bench", "refresh", "rounds have 16 new tokens, as txl generate's have"},
