@@ -1,5 +1,4 @@
 /* txl ppl: measures perplexity and bits per character of texts. */
-#include "before.h"
 #include "cli/commands.h"
 #include "cli/io/input.h"
 #include "cli/io/output.h"
@@ -12,7 +11,8 @@
 #include "items.h"
 #include "merge.h"
 #include "ppl_options.h"
-#include "sweep.h"
+#include "result.h"
+#include "source.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -3,8 +3,8 @@
 
 #include "cli/io/terminal.h"
 #include "lib/base/error.h"
-#include "likeliest.h"
 #include "report_page.h"
+#include "score.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,25 +1,169 @@
 /* txl train: makes a model from text, or trains an existing one further. */
-#include "claim.h"
 #include "cli/commands.h"
 #include "cli/io/output.h"
 #include "cli/io/signals.h"
 #include "cli/io/terminal.h"
+#include "cli/model/model.h"
 #include "cli/model/settings.h"
 #include "cli/options/options.h"
 #include "cli/text/tokens.h"
-#include "fit.h"
-#include "heldout.h"
 #include "lib/base/json_memory.h"
+#include "lib/base/output_file.h"
 #include "peers.h"
-#include "train_log.h"
 #include "train_options.h"
 #include "train_report.h"
-#include "train_vocabulary.h"
+#include "train_text.h"
+#include "txl.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct claim {
+    char *name; /* of the lock's file; NULL: nothing is claimed */
+    int file;
+};
+
+static double number_in(const json_t *settings, const char *key) {
+    return (double)json_integer_value(json_object_get(settings, key));
+}
+
+/* Whether memory for training would do, by a lower bound: counts only the layers' matrices and the
+ * first embedding, as weights, and in training also a copy, gradients and two moments.  Checked
+ * before a model with these settings (weights-format.md) is made.  False with the error printed. */
+static bool fit_new_model(const char *settings) {
+    json_t *object = json_loads(settings, 0, NULL);
+    double d = number_in(object, "d_model"), free_bytes = free_memory();
+    double width = number_in(object, "n_head") * number_in(object, "d_head");
+    double layer = 5 * d * width + 2 * d * number_in(object, "d_inner");
+    const json_t *cutoff = json_array_get(json_object_get(object, "cutoffs"), 0);
+    double first = cutoff ? (double)json_integer_value(cutoff) : number_in(object, "n_token");
+    double weights = number_in(object, "n_layer") * layer + first * number_in(object, "d_embed");
+    json_decref(object);
+    double bytes = 5 * sizeof(float) * weights;
+    if (bytes <= free_bytes)
+        return true;
+    return terminal_error(
+        "%.1f million weights take at least %.1f GB to be trained, and %.1f GB are "
+        "free: a model of at most %.0f million would fit",
+        weights / 1e6, bytes / 1e9, free_bytes / 1e9, free_bytes / (5e6 * sizeof(float)));
+}
+
+static bool fits_memory(const txl_model *model, const txl_training *how, int batch, int part,
+                        double bytes) {
+    txl_training less = *how;
+    less.batch = batch;
+    less.tgt_len = how->tgt_len / part > 0 ? how->tgt_len / part : 1;
+    less.mem_len = how->mem_len / part;
+    return (double)txl_trainer_bytes(model, &less) <= bytes;
+}
+
+/* The largest batch that fits; 0: none fits. */
+static int largest_batch(const txl_model *model, const txl_training *how, double bytes) {
+    int low = 0, high = how->batch; /* low fits, or is 0; high does not */
+    while (high - low > 1) {
+        int middle = low + (high - low) / 2;
+        if (fits_memory(model, how, middle, 1, bytes))
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Checks before the training; the error says which --batch would fit, or which segments. */
+static bool fit_training(const txl_model *model, const txl_training *how) {
+    double bytes = (double)txl_trainer_bytes(model, how), free_bytes = free_memory();
+    if (bytes <= free_bytes)
+        return true;
+    int least = how->peers ? how->peers->n : 1, part = 2;
+    int batch = largest_batch(model, how, free_bytes);
+    char advice[128] = "no batch and no segment would fit: a smaller model would";
+    while (part < how->tgt_len && !fits_memory(model, how, least, part, free_bytes))
+        part *= 2;
+    if (batch >= least)
+        snprintf(advice, sizeof advice, "--batch %d would fit", batch);
+    else if (fits_memory(model, how, least, part, free_bytes))
+        snprintf(advice, sizeof advice, "--batch %d --tgt-len %d --mem-len %d would fit", least,
+                 how->tgt_len / part, how->mem_len / part);
+    return terminal_error("training takes %.1f GB, and %.1f GB are free: %s", bytes / 1e9,
+                          free_bytes / 1e9, advice);
+}
+
+/* Locks on files beside those that a training replaces: a file that is replaced as a whole cannot
+ * keep a lock itself. */
+
+/* "FILE.lock", with links of FILE followed. */
+static char *lock_name(const char *path) {
+    char *target = output_file_target(path), *name = NULL;
+    if (target && asprintf(&name, "%s.lock", target) < 0)
+        name = NULL;
+    free(target);
+    return name;
+}
+
+/* Whether the open file still has its name: another process may have removed it. */
+static bool has_name(int file, const char *name) {
+    struct stat opened, named;
+    return fstat(file, &opened) == 0 && stat(name, &named) == 0 && opened.st_dev == named.st_dev &&
+           opened.st_ino == named.st_ino;
+}
+
+/* Claims the file at `path`, which need not exist, by a lock on an empty file beside it.  The lock
+ * ends with the process, however that ends.  False with the error printed; nothing is claimed for
+ * NULL. */
+static bool claim_take(struct claim *claim, const char *path) {
+    *claim = (struct claim){.file = -1};
+    if (!path)
+        return true;
+    char *name = lock_name(path);
+    if (!name)
+        return terminal_error("%s: %s", path, strerror(errno));
+    claim->name = name;
+    do {
+        if (claim->file >= 0)
+            close(claim->file);
+        claim->file = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+        if (claim->file >= 0 && flock(claim->file, LOCK_EX | LOCK_NB) == 0)
+            continue;
+        if (claim->file >= 0 && errno != EWOULDBLOCK)
+            return true; /* a file system without locks */
+        if (claim->file < 0) {
+            terminal_error("%s: %s", name, strerror(errno));
+        } else {
+            terminal_error("%s: another training writes this file", path);
+            close(claim->file);
+        }
+        free(name);
+        claim->name = NULL;
+        return false;
+    } while (!has_name(claim->file, name));
+    return true;
+}
+
+/* Removes the lock's file. */
+static void claim_drop(struct claim *claim) {
+    struct stat info;
+    if (!claim->name)
+        return;
+    /* A file of this name that is not empty is somebody's own. */
+    if (fstat(claim->file, &info) == 0 && info.st_size == 0)
+        unlink(claim->name);
+    close(claim->file);
+    free(claim->name);
+    *claim = (struct claim){.file = -1};
+}
+
+/* txl train: makes a model from text, or trains an existing one further. */
 
 /* Held-out tokens below which a note says that they are few: the mean's standard error is then
  * several hundredths of its value. */

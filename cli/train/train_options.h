@@ -4,7 +4,7 @@
 
 #include "cli/model/settings.h"
 #include "cli/text/tokens.h"
-#include "curves.h"
+#include "train_report.h"
 
 /* Defaults: a model of characters that two cores train on a novel in half an hour. */
 #define TRAIN_VOCAB "characters"

@@ -1,14 +1,213 @@
-/* Writes the page, and the text that the model writes for it. */
+/* The course of a training: curves, log, report. */
 #include "train_report.h"
-
 #include "cli/io/output.h"
+#include "cli/io/signals.h"
 #include "cli/io/terminal.h"
 #include "cli/page/page.h"
 #include "lib/base/error.h"
+#include "lib/base/json_memory.h"
 #include "lib/base/memory.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+/* The points of a curve, and evaluations. */
+
+bool curves_init(struct curves *c) {
+    *c = (struct curves){.evaluations = json_array()};
+    return c->evaluations;
+}
+
+void curves_free(struct curves *c) {
+    json_decref(c->evaluations);
+    *c = (struct curves){0};
+}
+
+/* Joins every two points into one. */
+static void halve_points(struct curves *c) {
+    for (size_t i = 0; i < CURVE_POINTS / 2; i++) {
+        const struct curve_point *a = &c->point[2 * i], *b = a + 1;
+        c->point[i] = (struct curve_point){a->steps + b->steps, a->nats + b->nats, b->rate};
+    }
+    c->n = CURVE_POINTS / 2;
+    c->window *= 2;
+}
+
+void curves_add_step(struct curves *c, double nats, double rate) {
+    if (c->window == 0)
+        c->window = 1;
+    if (c->n == 0 || c->point[c->n - 1].steps == c->window) {
+        if (c->n == CURVE_POINTS)
+            halve_points(c);
+        c->point[c->n++] = (struct curve_point){0};
+    }
+    struct curve_point *last = &c->point[c->n - 1];
+    last->steps++;
+    last->nats += nats;
+    last->rate = rate;
+}
+
+bool curves_add_evaluation(struct curves *c, uint64_t step, double nats, double bits,
+                           const char *text) {
+    json_t *one = json_pack("{s:I, s:o, s:o, s:o}", "step", (json_int_t)step, "nats",
+                            output_json_number(nats), "bits", output_json_number(bits), "text",
+                            text ? output_json_string(text) : json_null());
+    return one && json_array_append_new(c->evaluations, one) == 0;
+}
+
+static json_t *points_to_json(const struct curves *c, bool means) {
+    json_t *points = json_array();
+    uint64_t steps = 0;
+    for (size_t i = 0; i < c->n && points; i++) {
+        const struct curve_point *p = &c->point[i];
+        steps += p->steps;
+        json_t *point = json_pack("[I, f, f]", (json_int_t)(means ? steps : p->steps),
+                                  means ? p->nats / (double)p->steps : p->nats, p->rate);
+        points = output_json_if(json_array_append_new(points, point) == 0, points);
+    }
+    return points;
+}
+
+json_t *curves_points(const struct curves *c) {
+    return points_to_json(c, true);
+}
+
+json_t *curves_to_json(const struct curves *c) {
+    return json_pack("{s:o, s:I, s:O}", "points", points_to_json(c, false), "window",
+                     (json_int_t)c->window, "evaluations", c->evaluations);
+}
+
+bool curves_from_json(struct curves *c, const json_t *json) {
+    json_t *points, *evaluations, *point;
+    json_int_t window;
+    size_t i;
+    if (json_unpack((json_t *)json, "{s:o, s:I, s:o}", "points", &points, "window", &window,
+                    "evaluations", &evaluations) != 0 ||
+        !json_is_array(points) || json_array_size(points) > CURVE_POINTS || window < 0 ||
+        !json_is_array(evaluations))
+        return false;
+    c->n = 0;
+    c->window = (uint64_t)window;
+    json_array_foreach(points, i, point) {
+        json_int_t steps;
+        if (json_unpack(point, "[I, F, F]", &steps, &c->point[i].nats, &c->point[i].rate) != 0 ||
+            steps < 1 || steps > window)
+            return false;
+        c->point[i].steps = (uint64_t)steps;
+        c->n = i + 1;
+    }
+    json_decref(c->evaluations);
+    c->evaluations = json_incref(evaluations);
+    return true;
+}
+
+/* Writing the log. */
+
+/* Bytes of lines that may be owed: those of a hundred thousand steps. */
+enum { MOST_OWED = 1 << 24 };
+
+static bool fail_log(const struct train_log *log) {
+    return terminal_error("%s: %s", log->path, strerror(errno));
+}
+
+/* Finds the end of the last line about the first `steps` steps. */
+static bool cut_back(struct train_log *log, uint64_t steps) {
+    char *line = NULL;
+    size_t size = 0;
+    ssize_t n;
+    off_t end = 0;
+    while ((n = getline(&line, &size, log->stream)) > 0 && line[n - 1] == '\n') {
+        json_t *object = json_loadb(line, (size_t)n, 0, NULL);
+        const json_t *number = json_object_get(object, "step");
+        bool evaluation = json_object_get(object, "valid"); /* after as many steps */
+        bool before = json_is_integer(number) &&
+                      (uint64_t)json_integer_value(number) < steps + (evaluation ? 1 : 0);
+        json_decref(object);
+        if (!before)
+            break;
+        end += n;
+    }
+    free(line);
+    return !ferror(log->stream) && lseek(fileno(log->stream), end, SEEK_SET) == end &&
+           ftruncate(fileno(log->stream), end) == 0;
+}
+
+bool train_log_open(struct train_log *log, const char *path, bool continues, uint64_t steps) {
+    *log = (struct train_log){.path = path};
+    if (!path)
+        return true;
+    bool special;
+    log->stream = output_open_special(path, &special);
+    if (special)
+        return log->stream || (!signals_stopped() && fail_log(log));
+    log->stream = fopen(path, continues ? "r+e" : "we");
+    if (!log->stream && continues && errno == ENOENT)
+        log->stream = fopen(path, "w+e");
+    if (!log->stream || (continues && !cut_back(log, steps)))
+        return fail_log(log);
+    return true;
+}
+
+/* Writes what is owed; errno says why not. */
+static bool write_owed(struct train_log *log) {
+    while (log->owed.length > 0) {
+        ssize_t n = write(fileno(log->stream), log->owed.data, log->owed.length);
+        if (n < 0 && errno == EINTR && !signals_stopped())
+            continue;
+        if (n < 0)
+            return false;
+        buffer_drop(&log->owed, (size_t)n);
+    }
+    return true;
+}
+
+static void try_to_write(struct train_log *log) {
+    bool was_behind = log->behind;
+    log->behind = !write_owed(log);
+    log->gone = log->behind && errno == EPIPE;
+    if (log->behind && !was_behind && !log->gone)
+        terminal_note("%s: %s; trying again at the next save", log->path, strerror(errno));
+}
+
+bool train_log_write(struct train_log *log, json_t *object) {
+    char *text = log->path && object ? json_text(object, OUTPUT_JSON_FORM) : NULL;
+    bool lacking = !object || (log->path && !text);
+    json_decref(object);
+    if (lacking)
+        terminal_error("out of memory");
+    if (text && !log->gone) {
+        size_t length = strlen(text);
+        text[length] = '\n'; /* replaces the terminator, because the length is known */
+        log->cut = log->cut || log->owed.length > MOST_OWED ||
+                   !buffer_append(&log->owed, text, length + 1);
+        if (!log->behind)
+            try_to_write(log);
+    }
+    free(text);
+    return !lacking;
+}
+
+void train_log_catch_up(struct train_log *log) {
+    if (log->behind && !log->gone)
+        try_to_write(log);
+}
+
+bool train_log_close(struct train_log *log) {
+    bool good = !log->stream || log->gone || write_owed(log) || fail_log(log);
+    if (good && log->cut && !log->gone) {
+        terminal_error("%s: lines are missing, because too many could not be written", log->path);
+        good = false;
+    }
+    if (log->stream && fclose(log->stream) != 0 && good)
+        good = fail_log(log);
+    buffer_free(&log->owed);
+    *log = (struct train_log){.path = log->path};
+    return good;
+}
+
+/* Writes the page, and the text that the model writes for it. */
 
 extern const char train_report_html[], train_report_js[]; /* of train_page.c */
 

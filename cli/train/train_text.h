@@ -1,12 +1,15 @@
-/* The texts of txl train: read once, or twice if a vocabulary is made from them, in constant memory
- * except for the ids.  The end of the text is kept back, so that a part of it can be held out. */
-#ifndef CLI_TRAIN_TEXT_H
-#define CLI_TRAIN_TEXT_H
+/* The texts of txl train: reading, holding out, counting symbols. */
+#ifndef TXL_TRAIN_TRAIN_TEXT_H
+#define TXL_TRAIN_TRAIN_TEXT_H
 
 #include "cli/options/options.h"
 #include "cli/text/tokens.h"
+#include "convert/converter.h"
 #include "lib/base/memory.h"
 #include "txl.h"
+
+/* The texts of txl train: read once, or twice if a vocabulary is made from them, in constant memory
+ * except for the ids.  The end of the text is kept back, so that a part of it can be held out. */
 
 struct train_text {
     struct input *input; /* [n] */
@@ -36,5 +39,48 @@ txl_status train_text_read(struct train_text *text,
  * is wrapped as its own begin is. */
 txl_status train_text_feed(const struct train_text *text, uint64_t first,
                            struct token_reader *reader, const char *bytes, size_t length);
+
+/* The held-out text of txl train, and how well a model predicts it. */
+
+struct heldout {
+    const char *name; /* for messages */
+    struct id_list list;
+    bool letters;       /* its symbols are characters */
+    txl_encoded counts; /* of the text; zero of ids */
+    struct unknown unknown;
+};
+
+/* Measures as txl ppl does. */
+struct heldout_score {
+    uint64_t predicted;
+    double nats;
+};
+
+/* Takes the held-out part of the training text, or the text in the file at `path` unless that is
+ * NULL, which is read as the training text is.  False with the error printed, or at a
+ * signal; end with heldout_free. */
+bool heldout_read(struct heldout *heldout, const txl_model *model, const char *path,
+                  const struct train_text *text, bool raw, bool skip_unknown);
+void heldout_free(struct heldout *heldout);
+
+/* Scores the text in segments with the settings, with memory.  TXL_STOPPED at a signal. */
+txl_status heldout_score(const struct heldout *heldout, const txl_model *model,
+                         const txl_settings *settings, struct heldout_score *score,
+                         txl_error *error);
+
+/* Bits a character, or for ids bits a token. */
+double heldout_bits(const struct heldout *heldout, const struct heldout_score *score);
+
+/* The symbols of a new model: counted in its text, fixed, or from a file. */
+
+/* Makes the vocabulary that `name` asks for: characters or words that occur at least `min_count`
+ * times in the text, most frequent first; bytes; text8; or the symbols in the file of that name.
+ * `raw`: words of prose.  TXL_STOPPED after a signal; every other failure has printed its error.
+ * The section is the caller's to free. */
+txl_status train_vocabulary_make(struct convert_vocabulary *vocabulary, const char *name,
+                                 int64_t min_count, bool raw, struct train_text *text);
+
+/* Whether this counts symbols in the text, so that the text is read twice. */
+bool train_vocabulary_counts(const char *name);
 
 #endif
