@@ -5,7 +5,7 @@
 #include "lib/base/memory.h"
 #include "lib/base/threads.h"
 #include "lib/kernels/kernels.h"
-#include "parameters.h"
+#include "tensors.h"
 
 #include <stdbool.h>
 

@@ -1,64 +1,9 @@
-/* The parameters of a network: the tensors of an open weights file, and the table that says which
- * of them a family has. */
+/* The parameters of a family of networks: one table of its tensors.  The converter, opening, random
+ * weights, costs, the expansion of single layers and training all walk it. */
 #ifndef TXL_NETWORK_PARAMETERS_H
 #define TXL_NETWORK_PARAMETERS_H
 
-#include "lib/weights/weights.h"
-#include "txl.h"
-
-/* ---- Tensors ------------------------------------------------------------------------------- */
-
-/* The tensors of an open weights file: raw ones are used in place, compressed ones are expanded
- * into memory. */
-
-/* A matrix as a linear layer stores it: y = W x, W[n_row, n_col], row-major. */
-struct matrix {
-    enum weights_type type;
-    const void *data; /* NULL: there is no matrix and y = x, or it is `compressed` */
-    size_t n_row, n_col;
-    const float *scale; /* of q8: [n_row, q8_blocks(n_col)]; else NULL */
-
-    /* NULL, or the tensor that must be expanded first: data is NULL then. */
-    const struct weights_tensor *compressed;
-};
-
-/* Bytes of its elements, and of its scales. */
-uint64_t matrix_bytes(const struct matrix *matrix);
-
-/* Sets where the elements of a matrix are. */
-void matrix_place(struct matrix *matrix, const void *elements);
-
-/* The matrix of rows [first, first + n). */
-struct matrix matrix_rows(const struct matrix *matrix, size_t first, size_t n);
-
-struct tensors {
-    const struct weights *weights;
-    const void **element; /* of each tensor: its elements, raw or expanded, or NULL */
-    bool *expanded;       /* for each tensor: whether it is in the arena */
-    void *arena;          /* where compressed tensors are expanded to */
-    size_t arena_size;
-};
-
-/* Finds a place for every tensor; `stays_compressed` may be NULL.  Those in the arena have their
- * elements only after tensors_expand. */
-txl_status tensors_open(struct tensors *tensors, const struct weights *weights,
-                        bool (*stays_compressed)(const void *context, const char *name),
-                        const void *context, txl_error *error);
-void tensors_close(struct tensors *tensors);
-
-/* Expands the tensors in the arena, with `threads` threads (0: one for each processor). */
-txl_status tensors_expand(struct tensors *tensors, int threads, txl_error *error);
-
-/* The matrix or the f32 vector of that name and exactly that size. */
-txl_status tensors_matrix(const struct tensors *tensors, const char *name, size_t n_row,
-                          size_t n_col, struct matrix *matrix, txl_error *error);
-txl_status tensors_vector(const struct tensors *tensors, const char *name, size_t n,
-                          const float **vector, txl_error *error);
-
-/* ---- The table of a family ------------------------------------------------------------------ */
-
-/* The parameters of a family of networks: one table of its tensors.  The converter, opening, random
- * weights, costs, the expansion of single layers and training all walk it. */
+#include "tensors.h"
 
 enum parameter_scope {
     PARAMETER_BAND,   /* one for each band of the vocabulary */

@@ -1,8 +1,6 @@
 /* The table of the kinds of text: the only place that lists them. */
 #include "kind.h"
 
-#include "tokenizer.h"
-
 #include <string.h>
 
 static const struct text_kind kinds[] = {

@@ -89,4 +89,10 @@ const char *text_kind_name(uint32_t kind);
 /* The kind of that name.  False: there is none. */
 bool text_kind_find(const char *name, txl_kind *kind);
 
+/* The encoders and decoders in the kinds' files, for the table in kind.c. */
+extern const struct kind_encoder words_encoder, bytes_encoder, characters_encoder, pieces_encoder,
+    xlnet_encoder;
+extern const struct kind_decoder words_decoder, bytes_decoder, characters_decoder, pieces_decoder,
+    xlnet_decoder;
+
 #endif

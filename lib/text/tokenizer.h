@@ -135,11 +135,4 @@ txl_status decode_add(txl_decoder *decoder, const char *bytes, size_t length, tx
 txl_status decoder_new(const struct vocabulary *vocabulary, bool raw, txl_decoder **decoder,
                        txl_error *error);
 
-/* The encoders and decoders in the kinds' files, for the table in kind.c. */
-
-extern const struct kind_encoder words_encoder, bytes_encoder, characters_encoder, pieces_encoder,
-    xlnet_encoder;
-extern const struct kind_decoder words_decoder, bytes_decoder, characters_decoder, pieces_decoder,
-    xlnet_decoder;
-
 #endif

@@ -37,19 +37,9 @@ static inline struct transformer_xl_timeline *xl_timeline(struct timeline *base)
     return (struct transformer_xl_timeline *)base;
 }
 
-/* Whether every token sees equally many positions, the nearest. */
-static inline bool is_same_length(const txl_settings *s) {
-    return s->same_length && s->mem_len > 0;
-}
-
 /* The position of a timeline's first token. */
 static inline uint64_t first_position_of(const struct network *network, const txl_settings *s) {
     return network->zero_memory ? (uint64_t)s->mem_len : 0;
-}
-
-/* The positions that a token sees with same_length, itself included. */
-static inline uint64_t same_length_reach(const struct network *network, const txl_settings *s) {
-    return (uint64_t)s->mem_len + (uint64_t)network->same_length_more;
 }
 
 static inline uint64_t first_position(const struct timeline *t) {

@@ -2,7 +2,6 @@
 #include "transformer_xl.h"
 #include "lib/base/error.h"
 #include "lib/network/kv_rows.h"
-#include "timeline.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -34,6 +34,16 @@ static inline size_t head_width(const struct transformer_xl *net) {
     return (size_t)net->n_head * (size_t)net->d_head;
 }
 
+/* Whether every token sees equally many positions, the nearest. */
+static inline bool is_same_length(const txl_settings *s) {
+    return s->same_length && s->mem_len > 0;
+}
+
+/* The positions that a token sees with same_length, itself included. */
+static inline uint64_t same_length_reach(const struct network *network, const txl_settings *s) {
+    return (uint64_t)s->mem_len + (uint64_t)network->same_length_more;
+}
+
 /* As in struct family. */
 txl_status transformer_xl_open(const void *settings, const struct tensors *tensors,
                                struct network **network, txl_error *error);
