@@ -39,7 +39,7 @@ struct cache {
     double weight[CACHE_PART][CACHE_PART];
 };
 
-/* `band_first` must outlive the cache.  The memory grows with the text, up to cache_most_bytes. */
+/* `band_first` must outlive the cache.  The memory grows with the text, up to 56 bytes a pair. */
 txl_status cache_open(struct cache *cache, int n_order, int log2_pairs, size_t n_band,
                       const size_t *band_first, txl_error *error);
 void cache_close(struct cache *cache); /* all zero is fine */

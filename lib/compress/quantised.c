@@ -23,15 +23,9 @@ uint64_t quantise(const float *e, size_t n, double sum, const unsigned char *use
 uint64_t quantised_mix(uint64_t *frequency, size_t n, uint64_t total, uint32_t share,
                        const uint32_t *count, uint32_t unit, const uint32_t *extra, double scale) {
     uint64_t sum = 0;
-    if (scale == 1)
-        for (size_t i = 0; i < n; i++)
-            frequency[i] =
-                share * frequency[i] + ((uint64_t)(count[i] * unit + extra[i]) * total >> 16);
-    else
-        for (size_t i = 0; i < n; i++) {
-            const uint32_t part = count[i] * unit + extra[i];
-            frequency[i] = share * frequency[i] + ((uint64_t)((double)part * scale) * total >> 16);
-        }
+    for (size_t i = 0; i < n; i++)
+        frequency[i] =
+            share * frequency[i] + quantised_given(count[i] * unit + extra[i], scale, total);
     for (size_t i = 0; i < n; i++)
         sum += frequency[i];
     return sum;

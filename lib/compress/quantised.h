@@ -21,8 +21,14 @@ static inline size_t quantised_room(size_t n) {
 uint64_t quantise(const float *e, size_t n, double sum, const unsigned char *used,
                   uint64_t *frequency);
 
+/* What a cache's part, of 2^32, adds to an entry of frequencies with that total. */
+static inline uint64_t quantised_given(uint32_t part, double scale, uint64_t total) {
+    const uint64_t scaled = scale == 1 ? part : (uint64_t)((double)part * scale);
+    return scaled * total >> 16;
+}
+
 /* Mixes them with what a cache gives to each entry (cache.h): of a total, frequency[i] becomes
- *     share frequency[i] + floor(floor((count[i] unit + extra[i]) scale) total / 2^16)
+ *     share frequency[i] + quantised_given(count[i] unit + extra[i], scale, total)
  * Returns the sum, which is less than 2^48 if the shares add up to less than 2^16 and the others,
  * scaled, to 2^32. */
 uint64_t quantised_mix(uint64_t *frequency, size_t n, uint64_t total, uint32_t share,

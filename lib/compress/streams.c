@@ -167,15 +167,13 @@ static uint64_t mix_band(struct stream_coder *coder, const struct run *run, int 
 static uint64_t unmixed(const struct stream_coder *coder, const struct run *run, int i,
                         size_t entry, const struct mixture *m) {
     const struct cache *cache = &coder->cache;
-    const size_t n = coder->band_first[i + 1] - coder->band_first[i];
-    const uint32_t *count = cache->count + coder->band_first[i], *extra = coder->extra;
-    uint32_t part;
-    if (entry < n)
-        part = count[entry] * run->view.unit + extra[coder->band_first[i] + entry];
-    else
-        part = cache->band_count[entry - n + 1] * run->view.unit + coder->band_extra[entry - n + 1];
-    const uint64_t given = m->scale == 1 ? part : (uint64_t)((double)part * m->scale);
-    return (coder->frequency[entry] - (given * m->total >> 16)) / m->share;
+    const size_t first = coder->band_first[i], n = coder->band_first[i + 1] - first;
+    const bool cluster = entry >= n;
+    const uint32_t *count = cluster ? cache->band_count + 1 : cache->count + first,
+                   *extra = cluster ? coder->band_extra + 1 : coder->extra + first;
+    const size_t at = cluster ? entry - n : entry;
+    const uint32_t part = count[at] * run->view.unit + extra[at];
+    return (coder->frequency[entry] - quantised_given(part, m->scale, m->total)) / m->share;
 }
 
 /* One entry of the softmax over band i: *entry is coded, or decoded.  False in *good: damage. */
