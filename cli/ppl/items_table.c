@@ -60,14 +60,9 @@ void items_names_free(struct items_names *names) {
     *names = (struct items_names){0};
 }
 
-/* The name of the role's column; NULL: there is no usual one. */
-static const char *name_of(const struct items_table *t, size_t role) {
+const char *items_table_name(const struct items_table *t, enum items_role role) {
     const char *given = t->names->name[role];
     return given ? given : role == ROLE_REGION ? NULL : role_names[role];
-}
-
-const char *items_table_name(const struct items_table *t, enum items_role role) {
-    return name_of(t, role);
 }
 
 /* ---- Errors ------------------------------------------------------------------------------- */
@@ -433,7 +428,7 @@ static bool find_roles(struct items_table *t, const char **twice) {
     bool named = true; /* all columns that --columns names are there */
     *twice = NULL;
     for (size_t k = 0; k < N_ROLE; k++) {
-        const char *name = name_of(t, k);
+        const char *name = items_table_name(t, k);
         t->role[k] = NONE;
         for (size_t i = 0; name && i < t->n_column; i++) {
             if (strcmp(t->columns[i], name) != 0)
@@ -507,8 +502,8 @@ static bool fail_roles(struct items_table *t, const char *twice) {
                       (pairs && (k == ROLE_GOOD || k == ROLE_BAD));
         if (!needed || t->role[k] != NONE)
             continue;
-        const char *other = meant(t, name_of(t, k));
-        fixed_line_add(&lacks, "%s%s", lacks.length > 0 ? ", " : "", name_of(t, k));
+        const char *other = meant(t, items_table_name(t, k));
+        fixed_line_add(&lacks, "%s%s", lacks.length > 0 ? ", " : "", items_table_name(t, k));
         fixed_line_add(&names, "%s%s=%s", names.length > 0 ? "," : "", role_names[k],
                        other ? other : "NAME");
     }
@@ -848,7 +843,8 @@ static bool has_text(struct items_table *t, enum items_role role) {
         t->role[role] == NONE ? (struct own_value){0} : t->cells[t->role[role]];
     if (value.text ? !value.bare : role == ROLE_CONTEXT)
         return true;
-    items_table_wrong(t, value.text ? "%s is no string" : "there is no %s", name_of(t, role));
+    items_table_wrong(t, value.text ? "%s is no string" : "there is no %s",
+                      items_table_name(t, role));
     return false;
 }
 
@@ -856,7 +852,8 @@ static bool has_name(struct items_table *t, enum items_role role) {
     const struct own_value value = t->cells[t->role[role]];
     if (value.text && !(value.bare && strchr("{[", *value.text)))
         return true;
-    items_table_wrong(t, value.text ? "%s is no name" : "there is no %s", name_of(t, role));
+    items_table_wrong(t, value.text ? "%s is no name" : "there is no %s",
+                      items_table_name(t, role));
     return false;
 }
 

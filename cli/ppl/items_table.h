@@ -141,7 +141,7 @@ void items_table_end(struct items_table *table);
 struct own_value items_table_cell(const struct items_table *table, size_t column);
 struct own_value items_table_value(const struct items_table *table, enum items_role role);
 
-/* What the role's column is called. */
+/* What the role's column is called; NULL: it has no usual name. */
 const char *items_table_name(const struct items_table *table, enum items_role role);
 
 /* The text of the record's column; in the long form that of its rows, with bars between.  False
