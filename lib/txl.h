@@ -624,7 +624,6 @@ typedef struct txl_encoding {
     void *unknown_context;
     bool goes_on; /* pieces, xlnet: the text goes on where another ended, so that no space is put
                    * before it */
-    bool lines;   /* xlnet: each line is a text of its own, and ends as such */
     uint64_t reserved[8];
 } txl_encoding;
 

@@ -37,15 +37,17 @@ static void show_progress(struct evaluation *e, double fraction, uint64_t tokens
     progress_update(e->progress, fraction, e->passed + tokens);
 }
 
-/* Passes on a token.  The first one of a stream is context, which the scorer does not report. */
+/* Passes on a token.  A text that is scored alone follows its context; the first token of any other
+ * stream is context, which the scorer does not report. */
 static txl_status push_token(struct evaluation *e, int32_t id, const struct place *place,
                              txl_error *error) {
     txl_status status = TXL_OK;
-    if (e->report && e->scorer.n == 0)
+    if (e->alone && !e->is_scored)
+        status = scorer_start_after(&e->scorer, &e->context, error);
+    else if (e->report && e->scorer.n == 0)
         status = report_context(e->report, e->scorer.index, id, place, error);
-    if (status)
-        return status;
-    return scorer_push(&e->scorer, id, place, error);
+    e->is_scored = true;
+    return status ? status : scorer_push(&e->scorer, id, place, error);
 }
 
 /* ---- The spool ---------------------------------------------------------------------------- */
@@ -105,39 +107,6 @@ static txl_status score_streams(struct evaluation *e, txl_error *error) {
                               error);
         evaluation_end_stream(e);
     }
-    return status;
-}
-
-/* ---- Lines -------------------------------------------------------------------------------- */
-
-/* The context of every line is the model's first context.  If the line begins with it (One Billion
- * Words), it is not scored. */
-static txl_status push_in_line(struct evaluation *e, int32_t id, const struct place *place,
-                               txl_error *error) {
-    if (!e->in_line) {
-        int32_t context = txl_model_first_context(e->model);
-        bool opening =
-            txl_kind_line_end(txl_model_kind(e->model)) == TXL_LINE_END_PAIR && id == context;
-        e->in_line = true;
-        /* The line's own first token is number 0. */
-        scorer_start(&e->scorer, opening ? 0 : UINT64_MAX);
-        txl_status status = scorer_push(&e->scorer, context, place, error);
-        if (status || opening)
-            return status;
-    }
-    return scorer_push(&e->scorer, id, place, error);
-}
-
-/* `end` is where the line end is. */
-static txl_status end_line(struct evaluation *e, uint64_t end, txl_error *error) {
-    txl_status status = TXL_OK;
-    if (e->in_line) {
-        e->in_line = false;
-        status = scorer_flush(&e->scorer, error);
-    }
-    if (!status)
-        status = tables_line(e->tables, &e->line, end, &e->scorer.score, error);
-    evaluation_end_stream(e);
     return status;
 }
 
@@ -214,7 +183,7 @@ static bool add_context(struct evaluation *e, int32_t id) {
     return id_list_add(&e->context, id);
 }
 
-/* Begins a text, whose begin is at `base` of the source. */
+/* Starts a text at byte `base` of the source. */
 static txl_status start_alone(struct evaluation *e, uint64_t base, txl_error *error) {
     e->context.n = 0;
     e->base = base;
@@ -231,34 +200,29 @@ static txl_status start_alone(struct evaluation *e, uint64_t base, txl_error *er
                : txl_fail(error, TXL_MEMORY, "out of memory");
 }
 
-static txl_status score_alone(struct evaluation *e, int32_t id, const struct place *place,
-                              txl_error *error) {
-    txl_status status = TXL_OK;
-    if (!e->is_scored) {
-        status = scorer_start_after(&e->scorer, &e->context, error);
-        e->is_scored = true;
-    }
-    return status ? status : scorer_push(&e->scorer, id, place, error);
-}
-
 /* Whether the symbol opens a line where lines stand between two boundaries (One Billion Words). */
 static bool is_opening(const struct evaluation *e, const txl_symbol *symbol) {
     return txl_kind_line_end(txl_model_kind(e->model)) == TXL_LINE_END_PAIR && symbol->bytes == 0 &&
            symbol->id == txl_model_first_context(e->model);
 }
 
-/* Whether the symbol is before the text.  Of those that stand for no bytes at its begin, only what
+/* Whether the symbol is before the text.  Of those that stand for no bytes at its start, only what
  * opens the text's line is, and what closes that of an empty text. */
 static bool is_before(const struct evaluation *e, const txl_symbol *symbol) {
     uint64_t end = symbol->offset + symbol->bytes, prefix = e->reader.prefix;
-    bool empty = symbol->bytes == 0 && !is_opening(e, symbol);
-    return end < prefix || (end == prefix && (!empty || e->reader.fed == 0));
+    bool opening = is_opening(e, symbol);
+    return end < prefix || (e->at_start && opening) ||
+           (end == prefix && (symbol->bytes > 0 || opening || e->reader.fed == 0));
 }
 
 /* If the text begins with the first context, that is not read twice. */
 static txl_status take_context(struct evaluation *e, const txl_symbol *symbol, txl_error *error) {
     bool twice = e->at_start && is_opening(e, symbol);
     e->at_start = false;
+    if (twice && e->reader.prefix == 0) { /* it may come after a byte order mark */
+        e->end = symbol->offset;
+        e->characters = symbol->characters;
+    }
     return twice || add_context(e, symbol->id) ? TXL_OK
                                                : txl_fail(error, TXL_MEMORY, "out of memory");
 }
@@ -281,33 +245,8 @@ static struct share share_of(struct evaluation *e, const txl_symbol *symbol, uin
     return e->options->ids ? (struct share){0} : share;
 }
 
-static txl_status receive_alone(struct evaluation *e, const txl_symbol *symbol, txl_error *error) {
-    const struct token_reader *reader = &e->reader;
-    const uint64_t prefix = reader->prefix, end = symbol->offset + symbol->bytes;
-    if (!symbol->text)
-        return TXL_OK;
-    if (is_before(e, symbol))
-        return take_context(e, symbol, error);
-    if (has_enough(e))
-        return TXL_STOPPED;
-    uint64_t begin = symbol->offset > prefix ? symbol->offset : prefix;
-    struct place place = {.line = e->record > 0 ? e->record : symbol->line - e->lines_before,
-                          .offset = begin - prefix + reader->mark + e->base,
-                          .bytes = end - begin,
-                          .share = share_of(e, symbol, end)};
-    e->at_start = false;
-    e->reached = place.offset + place.bytes;
-    e->tokens++;
-    const struct waiting_token token = {symbol->id, place};
-    if (!e->waits)
-        return score_alone(e, symbol->id, &place, error);
-    return buffer_append(&e->waiting, &token, sizeof token)
-               ? TXL_OK
-               : txl_fail(error, TXL_MEMORY, "out of memory");
-}
-
 /* Ends a line of the source, whose line end is at `end`. */
-static txl_status end_alone_line(struct evaluation *e, uint64_t end, txl_error *error) {
+static txl_status end_line(struct evaluation *e, uint64_t end, txl_error *error) {
     txl_status status = TXL_OK;
     e->in_line = false;
     if (e->is_scored)
@@ -324,6 +263,7 @@ static txl_status feed_line(struct evaluation *e, const char *text, size_t lengt
                             txl_error *error) {
     txl_status status = e->in_line ? TXL_OK : start_alone(e, at, error);
     e->in_line = true;
+    e->reader.line = e->record;
     return status ? status : token_reader_feed(&e->reader, text, length);
 }
 
@@ -347,7 +287,7 @@ static txl_status read_lines(struct evaluation *e, txl_error *error) {
             if (feed && !status)
                 status = token_reader_end_text(&e->reader);
             if (feed && !status)
-                status = end_alone_line(e, at - 1 - carriage, error);
+                status = end_line(e, at - 1 - carriage, error);
             show_reading(e);
             if (!status && signals_stopped())
                 status = TXL_STOPPED;
@@ -358,7 +298,7 @@ static txl_status read_lines(struct evaluation *e, txl_error *error) {
     if (!status && e->in_line)
         status = token_reader_end_text(&e->reader);
     if (!status && e->in_line)
-        status = end_alone_line(e, at, error);
+        status = end_line(e, at, error);
     if (!status)
         token_reader_end(&e->reader);
     return status;
@@ -431,7 +371,7 @@ txl_status evaluation_text(struct evaluation *e, const struct lone_text *text) {
         struct place *place = &token.place;
         if (place->offset + place->bytes > text->length) /* the line end of an empty text */
             place->bytes = place->share.bytes = place->share.characters = 0;
-        status = score_alone(e, token.id, place, &error);
+        status = push_token(e, token.id, place, &error);
     }
     if (!status && e->is_scored)
         status = scorer_flush(&e->scorer, &error);
@@ -442,30 +382,41 @@ txl_status evaluation_text(struct evaluation *e, const struct lone_text *text) {
 
 /* ---- The text ----------------------------------------------------------------------------- */
 
+/* Where in the source the symbol stands, and what it takes of it. */
+static struct place place_of(struct evaluation *e, const txl_symbol *symbol) {
+    const struct token_reader *reader = &e->reader;
+    const uint64_t prefix = reader->prefix, end = symbol->offset + symbol->bytes,
+                   begin = symbol->offset > prefix ? symbol->offset : prefix;
+    return (struct place){.line = e->record > 0 ? e->record : symbol->line - e->lines_before,
+                          .offset = begin - prefix + reader->mark + e->base,
+                          .bytes = end - begin,
+                          .share = share_of(e, symbol, end)};
+}
+
+/* Receives the symbols of the text, and of what is before it: counts and places them, and passes
+ * them on to the spool, to what waits, or to the scorer. */
 static txl_status take_symbol(void *context, const txl_symbol *symbol, txl_error *error) {
     struct evaluation *e = context;
-    if (e->alone)
-        return receive_alone(e, symbol, error);
     if (!symbol->text && e->report && !e->options->ids)
         report_line_end(e->report, e->tokens);
     if (!symbol->text)
-        return e->options->per_line ? end_line(e, symbol->offset, error) : TXL_OK;
+        return TXL_OK;
+    if (e->alone && is_before(e, symbol))
+        return take_context(e, symbol, error);
     if (has_enough(e))
         return TXL_STOPPED;
-    const uint64_t end = symbol->offset + symbol->bytes;
-    struct place place = {.line = symbol->line, .offset = symbol->offset, .bytes = symbol->bytes};
-    if (!e->options->ids)
-        place.share =
-            (struct share){end - e->end, symbol->characters - e->characters, take_words(e, end)};
+    const struct waiting_token token = {symbol->id, place_of(e, symbol)};
+    e->at_start = false;
+    e->reached = token.place.offset + token.place.bytes;
     e->tokens++;
-    e->end = end;
-    e->characters = symbol->characters;
     if (e->spool)
-        return spool_write(e, symbol->id, &place, error);
-    if (e->options->per_line)
-        return push_in_line(e, symbol->id, &place, error);
+        return spool_write(e, symbol->id, &token.place, error);
+    if (e->waits)
+        return buffer_append(&e->waiting, &token, sizeof token)
+                   ? TXL_OK
+                   : txl_fail(error, TXL_MEMORY, "out of memory");
     txl_status status = e->heat ? heat_symbol(e->heat, symbol, error) : TXL_OK;
-    return status ? status : push_token(e, symbol->id, &place, error);
+    return status ? status : push_token(e, symbol->id, &token.place, error);
 }
 
 /* Scores what still waits at the end of the text. */
@@ -473,7 +424,7 @@ static txl_status finish_text(struct evaluation *e, txl_error *error) {
     if (e->spool)
         return score_streams(e, error);
     if (e->in_line)
-        return e->alone ? end_alone_line(e, e->reached, error) : end_line(e, e->end, error);
+        return end_line(e, e->reached, error);
     if (e->alone && !e->is_scored)
         return TXL_OK;
     return scorer_flush(&e->scorer, error);
@@ -481,11 +432,10 @@ static txl_status finish_text(struct evaluation *e, txl_error *error) {
 
 static txl_status score_text(struct evaluation *e, const struct input *input) {
     txl_error error = {0};
-    bool lines = e->alone && e->options->per_line;
-    txl_status status = e->alone && !lines ? start_alone(e, 0, &error) : TXL_OK;
-    if (lines)
+    txl_status status = TXL_OK;
+    if (e->options->per_line)
         status = read_lines(e, &error);
-    else if (!status)
+    else if (!e->alone || !(status = start_alone(e, 0, &error)))
         status = token_reader_run(&e->reader, show_reading, e);
     if (status == TXL_STOPPED && !signals_stopped() && !output_closed() && !output_failed())
         status = TXL_OK; /* --max-tokens */
@@ -515,7 +465,6 @@ bool evaluation_begin(struct evaluation *e, struct input *input) {
     const txl_encoding encoding = {.raw = e->raw,
                                    .skip_unknown = e->options->skip_unknown,
                                    .lookup = true,
-                                   .lines = e->options->per_line && !e->alone,
                                    .symbol = take_symbol,
                                    .context = e,
                                    .unknown = see_unknown,
@@ -528,7 +477,7 @@ bool evaluation_begin(struct evaluation *e, struct input *input) {
     e->in_line = false;
     e->texts = e->invalid = 0;
     start_words(e);
-    e->record = e->alone && e->options->per_line;
+    e->record = e->options->per_line;
     e->lines_before = 0;
     for (size_t i = 0; i < e->before.length; i++)
         e->lines_before += e->before.data[i] == '\n';

@@ -36,9 +36,9 @@ struct evaluation {
     uint64_t tokens;
     struct unknown unknown;
     struct blanks blanks;
-    FILE *spool; /* the tokens of several streams, until their number is known */
-    bool in_line;
-    struct place line;   /* where the current line begins */
+    FILE *spool;         /* the tokens of several streams, until their number is known */
+    bool in_line;        /* --per-line: the current line has begun */
+    struct place line;   /* where it begins */
     uint64_t end;        /* of the last token's bytes */
     uint64_t characters; /* of the text before that */
     struct word_starts {
@@ -50,8 +50,8 @@ struct evaluation {
         size_t n_held;
     } words;
 
-    /* Texts that are scored alone (--context, --items): all of their tokens, after the model's
-     * first context and what is before. */
+    /* Texts that are scored alone (--per-line, --context, --items): all of their tokens, after the
+     * model's first context and what is before. */
     bool alone;
     struct buffer before;   /* of every text */
     struct id_list context; /* of the current text */

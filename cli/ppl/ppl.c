@@ -180,7 +180,8 @@ static void describe_run(struct ppl *ppl) {
                                           .heat = options->heat ? &ppl->heat : NULL,
                                           .report = options->report ? &ppl->report : NULL,
                                           .progress = &ppl->progress,
-                                          .alone = options->items.n > 0 || has_before(options),
+                                          .alone = options->per_line || options->items.n > 0 ||
+                                                   has_before(options),
                                           .passes = options->sweep_memory ? ppl->sweep.n : 1};
 }
 
@@ -257,7 +258,7 @@ static bool state_settings(struct ppl *ppl) {
                                .mode = ppl->setup.mode,
                                .text = ppl->setup.text,
                                .unwrap = ppl->options->common.unwrap,
-                               .context_start = ppl->evaluation.alone || ppl->options->per_line,
+                               .context_start = ppl->evaluation.alone,
                                .refresh = (uint64_t)ppl->options->refresh};
     if (ppl->options->compare &&
         !evaluated_set(&ppl->setup.other, &ppl->other, &ppl->other_settings, &run))

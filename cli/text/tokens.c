@@ -479,11 +479,18 @@ bool token_reader_open(struct token_reader *reader, const txl_model *model, stru
 
 static txl_status reader_report(const struct token_reader *reader, txl_status status,
                                 const txl_error *error) {
+    const char *message = error->message;
+    char where[32] = "";
+    int within = 0; /* the length of the place within the text that `line` replaces */
+    if (reader->line > 0)
+        sscanf(message, "line %*u, %n", &within);
+    if (within > 0)
+        snprintf(where, sizeof where, "line %" PRIu64 ", ", reader->line);
     if (status == TXL_TEXT && reader->problem)
-        snprintf(reader->problem, reader->n_problem, "%s", error->message);
+        snprintf(reader->problem, reader->n_problem, "%s", message);
     else if (status && status != TXL_STOPPED)
-        terminal_error("%s: %s%s", reader->input->name, reader->where ? reader->where : "",
-                       error->message);
+        terminal_error("%s: %s%s%s", reader->input->name, reader->where ? reader->where : "", where,
+                       message + within);
     return status;
 }
 

@@ -128,6 +128,7 @@ struct token_reader {
     uint64_t prefix; /* bytes that the encoder got before the text's; with `before`, a byte order */
     uint64_t mark;   /* mark of so many bytes is left out */
     const char *where; /* between the input's name and a message; NULL: nothing */
+    uint64_t line;     /* > 0: the text is this line of the input, which messages name */
     char *problem; /* NULL, or receives what is wrong with a text, [n_problem], instead of standard
                       error */
     size_t n_problem;

@@ -337,20 +337,16 @@ static txl_status xlnet_letters(txl_encoder *encoder, const char *utf8, size_t l
     return status;
 }
 
-/* A line end is white space like any other, unless each line is a text of its own. */
+/* A line end is white space like any other. */
 static txl_status end_line(txl_encoder *encoder, txl_error *error) {
     const struct position *at = &encoder->at;
     const struct span span = encode_span(&at->here, at->bytes, at->bytes);
-    txl_status status = at->bytes > 0 ? xlnet_stream_add(encoder->own, '\n', &span, error) : TXL_OK;
-    if (status || !encoder->how.lines)
-        return status;
-    status = xlnet_stream_finish(encoder->own, error);
-    return status ? status : encode_line_end(encoder, error);
+    return at->bytes > 0 ? xlnet_stream_add(encoder->own, '\n', &span, error) : TXL_OK;
 }
 
 static txl_status xlnet_finish(txl_encoder *encoder, txl_error *error) {
     txl_status status = xlnet_stream_finish(encoder->own, error);
-    bool ends = encoder->at.here.offset > 0 && !encoder->how.lines && !encoder->how.prompt;
+    bool ends = encoder->at.here.offset > 0 && !encoder->how.prompt;
     return !status && ends ? encode_line_end(encoder, error) : status;
 }
 

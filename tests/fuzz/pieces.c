@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* The first byte. */
-enum { XLNET = 1, SECTION = 2, PROMPT = 4, GOES_ON = 8, LINES = 16, LOOKUP = 32, RAW = 64 };
+enum { XLNET = 1, SECTION = 2, PROMPT = 4, GOES_ON = 8, LOOKUP = 32, RAW = 64 };
 
 enum { HEAD = 3 };
 
@@ -26,7 +26,6 @@ static void encode(const struct vocabulary *vocabulary, const uint8_t *choices, 
     const txl_encoding how = {.prompt = choices[0] & PROMPT,
                               .lookup = choices[0] & LOOKUP,
                               .goes_on = choices[0] & GOES_ON,
-                              .lines = choices[0] & LINES,
                               .symbol = symbols_add,
                               .context = &e->symbols};
     txl_error error;
