@@ -16,99 +16,239 @@ int ppl_tables_shown(const struct ppl_options *o) {
            table_is_standard_output(o->per_region);
 }
 
+/* What may be given, as far as something excludes it or needs it.  Not all are options. */
+enum given {
+    BATCH,
+    SHARD,
+    MERGE,
+    PER_LINE,
+    ITEMS,
+    CONTEXT,
+    CONTEXT_TEXT,
+    SLIDING_WINDOW,
+    SWEEP_MEMORY,
+    REFRESH,
+    TGT_LEN,
+    MEM_LEN,
+    SAME_LENGTH,
+    MEMORY_TYPE,
+    COMPUTE,
+    EXACT,
+    SESSION, /* any of its options */
+    LOW_MEMORY,
+    MODEL,
+    PRESET,
+    COMPARE,
+    DYNAMIC,
+    DYNAMIC_OUTPUT,
+    IDS,
+    UNWRAP,
+    SKIP_UNKNOWN,
+    NO_EOS,
+    MAX_TOKENS,
+    PER_TOKEN,
+    PER_WORD,
+    PER_REGION,
+    LOGPROBS,
+    SPACE_WITH,
+    ENTROPY,
+    COLUMNS,
+    PREFER,
+    PREFER_REGION,
+    PREFER_BY,
+    HEAT,
+    REPORT,
+    JSON,
+    FAIL_ABOVE,
+    A_TABLE,
+    A_FILE,
+    FILES, /* more than one */
+    N_GIVEN
+};
+
+static const char *const given_names[N_GIVEN] = {
+    [BATCH] = "--batch",
+    [SHARD] = "--shard",
+    [MERGE] = "--merge",
+    [PER_LINE] = "--per-line",
+    [ITEMS] = "--items",
+    [CONTEXT] = "--context",
+    [CONTEXT_TEXT] = "--context-text",
+    [SLIDING_WINDOW] = "--sliding-window",
+    [SWEEP_MEMORY] = "--sweep-memory",
+    [REFRESH] = "--refresh",
+    [TGT_LEN] = "--tgt-len",
+    [MEM_LEN] = "--mem-len",
+    [SAME_LENGTH] = "--same-length",
+    [MEMORY_TYPE] = "--memory-type",
+    [COMPUTE] = "--compute",
+    [EXACT] = "--arithmetic exact",
+    [SESSION] = "settings",
+    [LOW_MEMORY] = "--low-memory",
+    [MODEL] = "--model",
+    [PRESET] = "--preset",
+    [COMPARE] = "--compare",
+    [DYNAMIC] = "--dynamic",
+    [DYNAMIC_OUTPUT] = "--dynamic-output",
+    [IDS] = "--ids",
+    [UNWRAP] = "--unwrap",
+    [SKIP_UNKNOWN] = "--skip-unknown",
+    [NO_EOS] = "--no-eos",
+    [MAX_TOKENS] = "--max-tokens",
+    [PER_TOKEN] = "--per-token",
+    [PER_WORD] = "--per-word",
+    [PER_REGION] = "--per-region",
+    [LOGPROBS] = "--logprobs",
+    [SPACE_WITH] = "--space-with",
+    [ENTROPY] = "--entropy",
+    [COLUMNS] = "--columns",
+    [PREFER] = "--prefer",
+    [PREFER_REGION] = "--prefer-region",
+    [PREFER_BY] = "--prefer-by",
+    [HEAT] = "--heat",
+    [REPORT] = "--report",
+    [JSON] = "--json",
+    [FAIL_ABOVE] = "--fail-above",
+    [A_TABLE] = "a table on standard output",
+    [A_FILE] = "FILE",
+    [FILES] = "one FILE",
+};
+
+#define SET(given) (UINT64_C(1) << (given))
+#define CONTEXTS (SET(CONTEXT) | SET(CONTEXT_TEXT))
+
+/* What excludes what.  The first row that matches is told, by its message where it has one. */
+static const struct {
+    enum given option;
+    uint64_t others;
+    const char *message;
+} exclusions[] = {
+    {DYNAMIC, SET(BATCH) | SET(SHARD) | SET(MERGE) | SET(PER_LINE) | SET(ITEMS) | CONTEXTS |
+                  SET(SLIDING_WINDOW) | SET(SWEEP_MEMORY) | SET(REFRESH) | SET(MEMORY_TYPE) |
+                  SET(COMPUTE) | SET(EXACT) | SET(LOW_MEMORY)},
+    {DYNAMIC_OUTPUT, SET(FILES)},
+    {MERGE, ~(SET(MERGE) | SET(JSON) | SET(FAIL_ABOVE) | SET(A_FILE) | SET(FILES)),
+     "--merge reads the results of shards and can be combined with --json and --fail-above only"},
+    {UNWRAP, SET(IDS) | SET(PER_LINE) | SET(ITEMS)},
+    {SLIDING_WINDOW, SET(TGT_LEN) | SET(MEM_LEN) | SET(SAME_LENGTH),
+     "--sliding-window replaces --tgt-len, --mem-len and --same-length"},
+    {SLIDING_WINDOW, SET(PER_LINE) | SET(REFRESH) | SET(BATCH)},
+    {SWEEP_MEMORY, SET(REFRESH)},
+    {PER_LINE, SET(BATCH)},
+    {ITEMS, SET(A_FILE), "--items takes the place of FILE"},
+    {ITEMS, SET(IDS) | SET(BATCH) | SET(SHARD) | SET(SLIDING_WINDOW) | SET(PER_LINE) |
+                SET(SWEEP_MEMORY) | SET(HEAT) | SET(REPORT) | SET(MAX_TOKENS)},
+    {CONTEXT, SET(CONTEXT_TEXT)},
+    {CONTEXT, SET(BATCH) | SET(SHARD) | SET(SLIDING_WINDOW) | SET(HEAT) | SET(REPORT)},
+    {CONTEXT_TEXT, SET(BATCH) | SET(SHARD) | SET(SLIDING_WINDOW) | SET(HEAT) | SET(REPORT)},
+    {A_TABLE, SET(JSON) | SET(HEAT) | SET(PER_LINE)},
+    {PER_WORD, SET(IDS)},
+    {NO_EOS, SET(SHARD) | SET(REPORT) | SET(HEAT)},
+    {SHARD, SET(BATCH) | SET(PER_LINE) | SET(SLIDING_WINDOW) | SET(COMPARE) | SET(FILES)},
+    {SWEEP_MEMORY, SET(MEM_LEN) | SET(PER_TOKEN) | SET(PER_WORD) | SET(PER_LINE) |
+                       SET(SLIDING_WINDOW) | SET(SHARD) | SET(COMPARE) | SET(FAIL_ABOVE) |
+                       SET(FILES)},
+    {HEAT, SET(BATCH) | SET(PER_LINE) | SET(SHARD) | SET(SWEEP_MEMORY) | SET(JSON)},
+    {REPORT, SET(PER_LINE) | SET(SHARD) | SET(FILES)},
+};
+
+static const struct {
+    enum given option, needs;
+} needs[] = {
+    {COLUMNS, ITEMS},   {PER_REGION, ITEMS},   {PREFER, ITEMS},        {PREFER_REGION, ITEMS},
+    {PREFER_BY, ITEMS}, {LOGPROBS, PER_TOKEN}, {SPACE_WITH, PER_WORD}, {ENTROPY, PER_WORD},
+};
+
+static uint64_t find_given(const struct ppl_options *o, const struct operands *files) {
+    const struct session_options *session = &o->session;
+    const bool is[N_GIVEN] = {
+        [BATCH] = o->batch > 1,
+        [SHARD] = o->shard,
+        [MERGE] = o->merge,
+        [PER_LINE] = o->per_line,
+        [ITEMS] = o->items.n > 0,
+        [CONTEXT] = o->context,
+        [CONTEXT_TEXT] = o->context_text,
+        [SLIDING_WINDOW] = o->sliding_window > 0,
+        [SWEEP_MEMORY] = o->sweep_memory,
+        [REFRESH] = o->refresh > 0,
+        [TGT_LEN] = session->tgt_len != INTEGER_UNSET,
+        [MEM_LEN] = session->mem_len != INTEGER_UNSET,
+        [SAME_LENGTH] = session->same_length != CHOICE_UNSET,
+        [MEMORY_TYPE] = session->memory_type != CHOICE_UNSET,
+        [COMPUTE] = session->compute != CHOICE_UNSET,
+        [EXACT] = session->arithmetic == TXL_ARITHMETIC_EXACT,
+        [SESSION] = changes_session(session),
+        [LOW_MEMORY] = o->common.low_memory,
+        [MODEL] = o->common.model,
+        [PRESET] = o->preset != CHOICE_UNSET,
+        [COMPARE] = o->compare,
+        [DYNAMIC] = o->dynamic.on,
+        [DYNAMIC_OUTPUT] = o->dynamic.output,
+        [IDS] = o->ids,
+        [UNWRAP] = o->common.unwrap,
+        [SKIP_UNKNOWN] = o->skip_unknown,
+        [NO_EOS] = o->no_eos,
+        [MAX_TOKENS] = o->max_tokens > 0,
+        [PER_TOKEN] = o->per_token,
+        [PER_WORD] = o->per_word,
+        [PER_REGION] = o->per_region,
+        [LOGPROBS] = o->logprobs > 0,
+        [SPACE_WITH] = o->space_with != SPACE_WITH_NEXT,
+        [ENTROPY] = o->entropy,
+        [COLUMNS] = o->columns.n > 0,
+        [PREFER] = o->prefer,
+        [PREFER_REGION] = o->prefer_region >= 0,
+        [PREFER_BY] = o->prefer_by,
+        [HEAT] = o->heat,
+        [REPORT] = o->report,
+        [JSON] = o->json,
+        [FAIL_ABOVE] = !isnan(o->fail_above),
+        [A_TABLE] = ppl_tables_shown(o) > 0,
+        [A_FILE] = files->n > 0,
+        [FILES] = files->n > 1,
+    };
+    uint64_t given = 0;
+    for (int i = 0; i < N_GIVEN; i++)
+        given |= is[i] ? SET(i) : 0;
+    return given;
+}
+
+/* Whether a text comes from standard input. */
+static bool reads_input(const struct ppl_options *o, const struct operands *files) {
+    bool reads = o->common.files_from && strcmp(o->common.files_from, "-") == 0;
+    for (int i = 0; i < files->n; i++)
+        reads = reads || strcmp(files->items[i], "-") == 0;
+    for (size_t i = 0; i < o->items.n; i++)
+        reads = reads || strcmp(o->items.items[i], "-") == 0;
+    return reads;
+}
+
 int ppl_options_check(const struct command *command, const struct ppl_options *o,
                       const struct operands *files) {
-    const struct session_options *session = &o->session;
-    bool sliding = o->sliding_window > 0, rows = o->per_token || o->per_word || o->per_line;
-    int shown = ppl_tables_shown(o);
-    bool items = o->items.n > 0, context = o->context || o->context_text;
-    bool from_input = o->common.files_from && strcmp(o->common.files_from, "-") == 0;
-    for (int i = 0; i < files->n; i++)
-        from_input = from_input || strcmp(files->items[i], "-") == 0;
-    for (size_t i = 0; i < o->items.n; i++)
-        from_input = from_input || strcmp(o->items.items[i], "-") == 0;
-    bool sweep = o->sweep_memory != NULL, shard = o->shard != NULL, compare = o->compare != NULL;
-    bool segments = session->tgt_len != INTEGER_UNSET || session->mem_len != INTEGER_UNSET ||
-                    session->same_length != CHOICE_UNSET;
-    const struct {
-        bool wrong;
-        const char *message;
-    } checks[] = {
-        {o->merge && (sliding || rows || sweep || shard || compare || o->heat || o->report ||
-                      o->batch > 0 || o->max_tokens > 0 || o->ids || o->skip_unknown || o->no_eos ||
-                      o->preset != CHOICE_UNSET || o->common.model || o->common.low_memory ||
-                      changes_session(session)),
-         "--merge reads the results of shards and can be combined with --json and --fail-above "
-         "only"},
-        {o->common.unwrap && (o->ids || o->per_line || o->merge || items),
-         "--unwrap cannot be combined with --ids, --per-line, --merge or --items"},
-        {sliding && segments, "--sliding-window replaces --tgt-len, --mem-len and --same-length"},
-        {o->per_line && sliding, "--per-line cannot be combined with --sliding-window"},
-        {o->refresh > 0 && (sliding || sweep),
-         "--refresh cannot be combined with --sliding-window or --sweep-memory"},
-        {o->batch > 1 && (o->per_line || sliding),
-         "--batch cannot be combined with --per-line or --sliding-window"},
-        {items && files->n > 0, "--items takes the place of FILE"},
-        {items && (o->ids || o->batch > 0 || shard || sliding || o->per_line || sweep || o->heat ||
-                   o->report || o->merge || o->max_tokens > 0),
-         "--items cannot be combined with --ids, --batch, --shard, --sliding-window, --per-line, "
-         "--sweep-memory, --heat, --report, --merge or --max-tokens"},
-        {!items && (o->per_region || o->prefer || o->prefer_region >= 0 || o->prefer_by ||
-                    o->columns.n > 0),
-         "--columns, --per-region, --prefer, --prefer-region and --prefer-by need --items"},
-        {o->context && o->context_text, "--context and --context-text exclude each other"},
-        {context && (o->batch > 1 || shard || sliding || o->heat || o->report || o->merge),
-         "--context cannot be combined with --batch, --shard, --sliding-window, --heat, --report "
-         "or --merge"},
-        {o->context && strcmp(o->context, "-") == 0 && from_input,
-         "--context and the text cannot both be standard input"},
-        {shown + o->per_line > 1,
-         "only one of the tables of tokens, words, regions and lines can go to standard output"},
-        {shown > 0 && (o->json || o->heat),
-         "a table on standard output cannot be combined with --json or --heat"},
-        {o->logprobs > 0 && !o->per_token, "--logprobs needs --per-token"},
-        {o->per_word && o->ids, "--per-word needs a text and cannot be combined with --ids"},
-        {o->space_with != SPACE_WITH_NEXT && !o->per_word, "--space-with needs --per-word"},
-        {o->entropy && !o->per_word, "--entropy needs --per-word"},
-        {o->no_eos && (shard || o->report || o->heat),
-         "--no-eos cannot be combined with --shard, --heat or --report"},
-        {shard && (o->batch > 0 || o->per_line || sliding || compare),
-         "--shard cannot be combined with --batch, --per-line, --sliding-window or --compare"},
-        {sweep && (rows || sliding || shard || compare || session->mem_len != INTEGER_UNSET ||
-                   !isnan(o->fail_above)),
-         "--sweep-memory cannot be combined with --mem-len, --per-token, --per-word, --per-line, "
-         "--sliding-window, --shard, --compare or --fail-above"},
-        {o->heat && (o->batch > 1 || o->per_line || shard || sweep || o->json),
-         "--heat cannot be combined with --batch, --per-line, --shard, --sweep-memory or --json"},
-        {o->report && (o->per_line || shard || files->n > 1),
-         "--report takes one FILE and cannot be combined with --per-line or --shard"},
-        {files->n > 1 && (shard || sweep), "--shard and --sweep-memory take one FILE"},
-    };
-    const struct option_given without_learning[] = {
-        {o->batch > 1, "--batch"},
-        {shard, "--shard"},
-        {o->merge, "--merge"},
-        {o->per_line, "--per-line"},
-        {items, "--items"},
-        {context, "--context"},
-        {sliding, "--sliding-window"},
-        {sweep, "--sweep-memory"},
-        {o->refresh > 0, "--refresh"},
-        {session->memory_type != CHOICE_UNSET, "--memory-type"},
-        {session->compute != CHOICE_UNSET, "--compute"},
-        {session->arithmetic == TXL_ARITHMETIC_EXACT, "--arithmetic exact"},
-        {o->common.low_memory, "--low-memory"},
-    };
-    int status = dynamic_check(command, &o->dynamic, without_learning,
-                               sizeof without_learning / sizeof *without_learning);
-    if (status != OPTIONS_RUN)
-        return status;
-    if (o->dynamic.output && files->n > 1)
-        return options_wrong(command, "--dynamic-output takes one FILE");
-    for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++)
-        if (checks[i].wrong)
-            return options_wrong(command, "%s", checks[i].message);
-    return OPTIONS_RUN;
+    const uint64_t given = find_given(o, files);
+    for (size_t i = 0; i < sizeof exclusions / sizeof *exclusions; i++) {
+        uint64_t others = given & SET(exclusions[i].option) ? given & exclusions[i].others : 0;
+        int other = 0;
+        while (others > 0 && !(others & SET(other)))
+            other++;
+        if (others > 0 && exclusions[i].message)
+            return options_wrong(command, "%s", exclusions[i].message);
+        if (others > 0)
+            return options_wrong(command,
+                                 other == FILES ? "%s takes %s" : "%s cannot be combined with %s",
+                                 given_names[exclusions[i].option], given_names[other]);
+    }
+    for (size_t i = 0; i < sizeof needs / sizeof *needs; i++)
+        if (given & SET(needs[i].option) && !(given & SET(needs[i].needs)))
+            return options_wrong(command, "%s needs %s", given_names[needs[i].option],
+                                 given_names[needs[i].needs]);
+    if (o->context && strcmp(o->context, "-") == 0 && reads_input(o, files))
+        return options_wrong(command, "--context and the text cannot both be standard input");
+    if (ppl_tables_shown(o) > 1)
+        return options_wrong(command, "only one of the tables of tokens, words and regions can go "
+                                      "to standard output");
+    return dynamic_check(command, &o->dynamic, NULL, 0);
 }
 
 static const char *const neighbours[] = {"next", "previous", NULL};
