@@ -154,7 +154,7 @@ static bool append_number(int32_t id, bool first, struct buffer *out) {
     return buffer_append(out, number, (size_t)length);
 }
 
-/* Appends the text of a gap's k-th piece behind `before`: a piece that begins a word gets a blank
+/* Appends the text of a gap's k-th piece after `before`: a piece that begins a word gets a blank
  * before it, unless there is white space already or the text begins there. */
 static bool append_filling(const struct fill_text *t, int32_t id, size_t k,
                            const struct buffer *before, struct buffer *out) {

@@ -74,7 +74,7 @@ struct names_text {
     char text[NAMES_MAX_PREFIX + 96];
 };
 
-/* A name behind the checkpoint's prefix, with `i` for its `*`. */
+/* A name after the checkpoint's prefix, with `i` for its `*`. */
 struct names_text names_spell(const struct names *names, const char *name, int i);
 
 /* The first name of parameter `number` of band or layer `i` in the dialect. */
@@ -97,7 +97,7 @@ int names_count(const struct names *names, int number);
 txl_status names_need(const struct names *names, int number, int i, struct checkpoint_tensor *view,
                       txl_error *error);
 
-/* FREQUENCIES or ZEROS for a parameter that the checkpoint lacks and may lack, else 0. */
+/* FREQUENCIES or ZEROS for an optional parameter that is absent, else 0. */
 enum origin_flags names_computed(const struct names *names, int number, int i);
 
 /* All pieces of a parameter, whose shapes must follow from the settings: views of the checkpoint's

@@ -929,7 +929,7 @@ TXL_API double txl_learner_drift(const txl_learner *learner);
  * written.  It lives as long as the learner. */
 TXL_API const txl_model *txl_learner_model(txl_learner *learner);
 
-/* Makes a session of that model that goes on behind the last segment; the current weights project
+/* Makes a session of that model that goes on after the last segment; the current weights project
  * the learner's memory.  The learner must outlive the session, and learn no more before the session
  * is freed. */
 TXL_API txl_status txl_learner_session(txl_learner *learner, txl_session **session,

@@ -42,7 +42,7 @@ bool stop_search_finish(struct stop_search *search, struct buffer *out);
 void stop_search_reset(struct stop_search *search);
 
 /* Finds where a sentence ends in a text that comes piece by piece: at . ! ? or an ellipsis and the
- * closing quotes and brackets behind it, after at least two words; not at the full stop of a title,
+ * closing quotes and brackets after it, after at least two words; not at the full stop of a title,
  * such as Mr., or of an initial. */
 
 /* Zeroed at the beginning. */

@@ -63,7 +63,7 @@ struct sample {
 
     struct buffer decoded; /* text from the decoder, or an id, before the search for stop strings */
     struct buffer
-        text; /* text behind that search; with --json it may end in an incomplete character */
+        text; /* text after that search; with --json it may end in an incomplete character */
     struct buffer output; /* for standard output, when it is the sample's turn */
 };
 
@@ -121,7 +121,7 @@ bool sample_open(const struct generate *g, txl_session *session, struct sample *
 bool sample_copy(const struct generate *g, const struct sample *from, struct sample *copy);
 void sample_close(struct sample *sample);
 
-/* Begins behind the prompt, whose last byte as shown is `tail`. */
+/* Begins after the prompt, whose last byte as shown is `tail`. */
 txl_status sample_start(const struct generate *g, struct sample *sample, int64_t number, char tail);
 
 /* Draws the next token and appends its text to `output`; the id is yet to be fed.  Ctrl-C ends the

@@ -441,7 +441,7 @@ static void print_help(struct interaction *i, char *argument) {
     options_print_filled(stderr, names, 0, HELP_COLUMNS);
 }
 
-/* Runs the command behind the line's /. */
+/* Runs the command after the line's /. */
 static void run_command(struct interaction *i, char *line) {
     char *argument = line + strcspn(line, " \t\r");
     if (*argument != '\0') {
@@ -466,7 +466,7 @@ static void run_command(struct interaction *i, char *line) {
     refuse_name("unknown command", "/", &nearest);
 }
 
-/* Completes a command's name, and what stands behind it. */
+/* Completes a command's name, and what stands after it. */
 static void complete_line(struct candidates *c) {
     if (c->length == 0 || c->typed[0] != '/')
         return;

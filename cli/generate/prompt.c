@@ -143,7 +143,7 @@ static txl_status learn_segment(struct prompt *prompt, txl_error *error) {
     return !status && signals_stopped() ? TXL_STOPPED : status;
 }
 
-/* Goes on with what the model became, behind the segments that it has learned from. */
+/* Switches to a session of the adapted model, after the segments that it has learned from. */
 static txl_status end_learning(struct prompt *prompt, txl_error *error) {
     txl_session *session;
     txl_status status = txl_learner_session(prompt->learner, &session, error);

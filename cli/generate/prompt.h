@@ -51,7 +51,7 @@ struct prompt {
     const struct common_options *common; /* --binary, --unwrap */
     bool raw, ids, skip_unknown;
     bool echo;                 /* print it */
-    bool shown;                /* generated text is printed behind it; not so with --json */
+    bool shown;                /* generated text is printed after it; not so with --json */
     bool blank;                /* begin with the symbol of a blank, if the model has one */
     bool ends_line;            /* end with a line end, which is no part of the input */
     struct buffer *transcript; /* NULL, or receives what is shown */
@@ -61,7 +61,7 @@ struct prompt {
                                            both NULL: none */
     txl_session **session;
     txl_learner *learner; /* NULL, or learns from the prompt's full segments; the session is then
-                           * made anew behind these */
+                           * made anew after these */
     int32_t *chunk;       /* [chunk_size]: ids that are read and not yet fed */
     size_t chunk_size, n_chunk;
     struct buffer held;   /* full chunks that wait, for the prompt may be so long that they do not

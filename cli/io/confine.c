@@ -387,7 +387,7 @@ static void tell_of_threads(void) {
                       "would not be confined; set OPENBLAS_NUM_THREADS=1 in the environment");
 }
 
-/* Says which confinement is active where not all of it is. */
+/* Reports partial confinement. */
 static void tell_of_confinement(bool files, bool calls) {
     if (files && !calls)
         terminal_note("confined by Landlock alone: this system does not filter system calls");

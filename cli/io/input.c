@@ -43,7 +43,7 @@ struct unpacker {
     ZSTD_DStream *zstd;
     size_t at, n; /* in[at, n) is not yet expanded */
     bool whole;   /* the data so far are whole members or frames */
-    bool more;    /* and there are data behind the first of them */
+    bool more;    /* and there are data after the first of them */
     bool ended;
     char in[UNPACK_FIRST];
 };
@@ -215,7 +215,7 @@ static txl_status end_line(struct unwrapper *u, bool joins, txl_error *error) {
     return !status && n > 0 ? take_part(u, u->word, n, error) : status;
 }
 
-/* Takes a byte of the next line's first word, or the one behind it, which may decide whether the
+/* Takes a byte of the next line's first word, or the one after it, which may decide whether the
  * line end joins.  `*taken`: the byte is not to be taken again. */
 static txl_status decide_line_end(struct unwrapper *u, char byte, bool *taken, txl_error *error) {
     *taken = !is_space_byte(byte) && u->begun;
@@ -604,7 +604,7 @@ bool input_make_seekable(struct input *input) {
     return copied;
 }
 
-/* Begins to expand the file, of whose begin `n` bytes were read. */
+/* Starts to expand the file, whose first `n` bytes were read. */
 static bool expand_from_start(struct input *input, const char *first, size_t n) {
     unpacker_free(input->unpacker);
     input->unpacker = unpacker_new(input->packing, first, n);
@@ -631,7 +631,7 @@ bool input_rewind(struct input *input) {
 
 /* ---- What kind of file it is -------------------------------------------------------------- */
 
-/* Reads the begin of the text, which input_read gives again; what comes at `once`, or all of it. */
+/* Reads the start of the text, which input_read gives again; what comes at `once`, or all of it. */
 static bool read_head(struct input *input, bool once) {
     drop_head(input);
     input->head = malloc(UNPACK_FIRST);

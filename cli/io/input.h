@@ -23,7 +23,7 @@
 /* Shorter lines look like verse or a list. */
 #define WRAP_LEAST 40
 
-/* How the begin of a text is wrapped. */
+/* How the start of a text is wrapped. */
 struct wrap {
     unsigned
         width;     /* of the longest line that is no wider than WRAP_MOST; if there is none, that */
@@ -122,7 +122,7 @@ void input_close(struct input *input);
  * printed. */
 ssize_t input_read(struct input *input, char *buffer, size_t size);
 
-/* Adds all of the input to the buffer; stops behind `most` bytes.  False with the error printed, or
+/* Adds all of the input to the buffer; stops after `most` bytes.  False with the error printed, or
  * when a signal asked to stop. */
 bool input_read_all(struct input *input, struct buffer *to, size_t most);
 

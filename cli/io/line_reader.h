@@ -18,7 +18,7 @@ struct candidates {
     size_t n, capacity;
 };
 
-/* Adds the name, if it begins with what is typed, and `end` behind it.  When memory is short names
+/* Adds the name, if it begins with what is typed, and `end` after it.  When memory is short names
  * are missing. */
 void candidates_add(struct candidates *candidates, const char *name, const char *end);
 

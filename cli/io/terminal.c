@@ -200,7 +200,7 @@ static const char *last_columns(const char *name, int columns) {
     return end;
 }
 
-/* Columns for the bar.  A terminal shows Ctrl-C as ^C behind it, which must not start a new line,
+/* Columns for the bar.  A terminal shows Ctrl-C as ^C after it, which must not start a new line,
  * because that would not be erased. */
 static int terminal_columns(void) {
     enum { ROOM = 3 };

@@ -798,7 +798,7 @@ static void print_usage(const struct command *command, FILE *out) {
     fputs("\n\n", out);
 }
 
-/* Prints the second column, behind `left` columns of the first: the sentence, then the default. */
+/* Prints the second column, after `left` columns of the first: the sentence, then the default. */
 static void print_entry(int left, const char *help, const char *standard, FILE *out) {
     char text[1024];
     snprintf(text, sizeof text, "%s%s%s%s", help, standard ? " (default: " : "",

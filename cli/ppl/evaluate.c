@@ -448,7 +448,7 @@ static txl_status score_text(struct evaluation *e, const struct input *input) {
     return status;
 }
 
-/* Counts what is before the texts once, and places what is behind it where it stands. */
+/* Counts what is before the texts once, and places what is after it where it stands. */
 static void see_unknown(void *context, const txl_symbol *symbol, uint64_t column) {
     struct evaluation *e = context;
     txl_symbol moved = *symbol;

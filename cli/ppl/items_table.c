@@ -188,7 +188,7 @@ static bool add_field(struct items_table *t, size_t begin) {
     return true;
 }
 
-/* Reads what is behind an opening quote, to behind the closing one. */
+/* Reads what is after an opening quote, to after the closing one. */
 static enum reading read_quoted(struct items_table *t) {
     for (;;) {
         int c = next_byte(t);
@@ -205,7 +205,7 @@ static enum reading read_quoted(struct items_table *t) {
     }
 }
 
-/* Reads a field up to the separator or the line end behind it. */
+/* Reads a field up to the separator or the line end after it. */
 static enum reading read_field(struct items_table *t) {
     enum reading reading = READ;
     size_t begin = t->bytes.length;
@@ -548,7 +548,7 @@ static bool try_header(struct items_table *t, char separator, enum reading *read
     return *reading == READ && find_roles(t, twice) && !*twice;
 }
 
-/* Reads the header, which may stand behind a line that names the separator and behind comments.  Of
+/* Reads the header, which may stand after a line that names the separator and after comments.  Of
  * the separators it has the first one with which it has the needed columns. */
 static bool read_header(struct items_table *t, const char *separators) {
     char named[2] = "";

@@ -90,7 +90,7 @@ struct items_table {
     struct long_row {
         uint64_t line, first;    /* first: the line of its text's first row */
         double number;           /* of its region; NAN: that is no number */
-        struct own_value *cells; /* [n_column], and behind them their bytes */
+        struct own_value *cells; /* [n_column], and after them their bytes */
     } * rows;                    /* [n_row], text by text */
     size_t n_row, rows_room, long_bytes;
     size_t text, text_end; /* rows of the current text */

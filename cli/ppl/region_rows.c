@@ -110,7 +110,7 @@ static size_t find_solid(struct region_rows *rows, size_t from) {
     return at;
 }
 
-/* The region that has this byte; the last one for those behind the text. */
+/* The region that has this byte; the last one for those after the text. */
 static struct region *region_at(const struct regions *regions, size_t at) {
     size_t low = 1, high = regions->n - 1;
     while (low < high) {

@@ -202,7 +202,7 @@ static txl_status feed_before(struct scorer *scorer, const struct id_list *befor
     return status;
 }
 
-/* Without a memory the context is the begin of the first segment, so it is scored with the rest. */
+/* Without a memory the context starts the first segment, so it is scored with the rest. */
 static txl_status push_before(struct scorer *scorer, const struct id_list *before,
                               txl_error *error) {
     const struct place nowhere = {0};
@@ -214,7 +214,7 @@ static txl_status push_before(struct scorer *scorer, const struct id_list *befor
     return status;
 }
 
-/* A context that was read for the stream before too is worth keeping: streams go on from copies. */
+/* A context used twice is cached; each stream continues a copy. */
 static txl_status read_before(struct scorer *scorer, const struct id_list *before,
                               txl_error *error) {
     bool again = was_read(scorer, before);
@@ -298,7 +298,7 @@ static txl_status record_token(struct scorer *scorer, size_t i, size_t at, txl_e
     return status;
 }
 
-/* Reports the `n` tokens just scored, which are ids[first] and those behind it; then forgets the
+/* Reports the `n` tokens just scored, which are ids[first] and those after it; then forgets the
  * first `past` ids. */
 static txl_status end_call(struct scorer *scorer, size_t first, size_t n, size_t past,
                            txl_error *error) {
@@ -329,7 +329,7 @@ static txl_status score_window(struct scorer *scorer, txl_error *error) {
     return status ? status : end_call(scorer, last, 1, last == scorer->window, error);
 }
 
-/* Scores the ids behind the known ones, which are read as a block, as many as fit. */
+/* Scores the ids after the known ones, which are read as a block, as many as fit. */
 static txl_status score_round(struct scorer *scorer, txl_error *error) {
     size_t known = scorer->known, n = scorer->n - known;
     size_t block = known < scorer->tgt_len ? known : scorer->tgt_len;

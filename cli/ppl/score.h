@@ -80,7 +80,7 @@ enum { MOST_OBSERVERS = 6 };
 struct scorer {
     struct lane {
         struct predictor by;
-        txl_session *copy; /* of the session behind `read`, for one stream; NULL: the session */
+        txl_session *copy; /* of the session after `read`, for one stream; NULL: the session */
         float *nats;       /* [chunk] */
         float *logprob;    /* [chunk, n_token], or NULL */
     } lane[MOST_SESSIONS];
@@ -98,7 +98,7 @@ struct scorer {
     bool in_segments;    /* a model has no memory, so that segments begin where streams do */
     size_t unscored;     /* tokens to come that are context all the same */
     struct id_list read; /* what the last stream of scorer_start_after had before it */
-    bool is_read;        /* the sessions stand behind all of it but the last id */
+    bool is_read;        /* the sessions stand after all of it but the last id */
     uint64_t index;      /* in the stream, of ids[0] */
     int32_t left_out;    /* scored tokens of this id are left out; -1: none */
     int32_t unk;         /* the id of <unk>, or -1 */

@@ -53,7 +53,7 @@ txl_status source_copy(struct source *source, uint64_t offset, size_t most, char
 bool before_read(struct buffer *before, const char *path, const char *string,
                  const struct model *model, bool ids, const struct common_options *common);
 
-/* Makes a text the begin of another one, as a prompt is: without one line end at its end, and
+/* Makes a text the start of another one, as a prompt is: without one line end at its end, and
  * without blanks, because the next one begins after one blank. */
 void before_open(struct buffer *text, const txl_model *model);
 

@@ -91,7 +91,7 @@ struct word_rows {
     uint64_t at, line;
     uint64_t record; /* > 0: the line of all of the text */
     uint64_t word_begin, word_end, word_line;
-    bool reading_word; /* the word may continue behind `at` */
+    bool reading_word; /* the word may continue after `at` */
 };
 
 /* True where --space-with previous needs distributions. */
@@ -111,7 +111,7 @@ void word_rows_start(struct word_rows *rows, const char *file, struct source *so
 txl_status word_rows_token(void *rows, const struct scored *token, txl_error *error);
 
 /* Writes the rows that wait, if there is a table, because the next tokens are scored without the
- * ones before.  `cut`: the last word may go on behind the last token. */
+ * ones before.  `cut`: the last word may go on after the last token. */
 txl_status word_rows_end(struct word_rows *rows, bool cut, txl_error *error);
 
 /* The tables of a run of txl ppl, and the source that they show. */

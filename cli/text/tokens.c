@@ -508,7 +508,7 @@ static txl_status pass_lines(struct token_reader *reader, const char *text, size
                            : feed_ids(reader, text, length, error);
 }
 
-/* Passes on what is before the text, and the text's begin. */
+/* Passes on what is before the text, and the text's start. */
 static txl_status begin_text(struct token_reader *reader, txl_error *error) {
     reader->mark = reader->takes_bytes ? 0 : byte_order_mark_length(reader->first, reader->n_first);
     const char *first = reader->first + reader->mark;

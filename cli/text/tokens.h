@@ -27,7 +27,7 @@ struct blanks {
     bool begun;       /* the unit has a character */
     bool solid;       /* the line has more than white space */
     bool carriage;    /* a CR, which is white space unless LF follows */
-    bool wide;        /* the only white space so far behind the last letter is no U+0020 */
+    bool wide;        /* the only white space so far after the last letter is no U+0020 */
     unsigned n_space; /* so many white-space characters */
     char held[4];     /* of a character that is not complete */
     size_t n_held;
@@ -123,7 +123,7 @@ struct token_reader {
     size_t n_before;
     bool takes_bytes; /* no byte order mark is left out */
     bool begun;       /* the text, and so what is before it */
-    char first[6];    /* the text's begin, until it is clear whether it is a blank */
+    char first[6];    /* the text's start, until it is clear whether it is a blank */
     size_t n_first;
     uint64_t prefix; /* bytes that the encoder got before the text's; with `before`, a byte order */
     uint64_t mark;   /* mark of so many bytes is left out */

@@ -60,7 +60,7 @@ txl_status checkpoint_add(struct checkpoint *checkpoint, const struct checkpoint
 /* The number of dimensions that a tensor may not have. */
 txl_status checkpoint_refuse_dimensions(const char *path, const char *name, txl_error *error);
 
-/* The strides of a tensor in row-major order without gaps.  What exceeds 64 bits wraps. */
+/* The strides of a tensor in row-major order without gaps.  Overflow wraps modulo 2^64. */
 void checkpoint_row_major(struct checkpoint_tensor *claim);
 
 /* Product of the shape, false if it exceeds 64 bits. */

@@ -90,7 +90,7 @@ struct handle {
 struct block {
     uint64_t offset; /* in the file, for messages */
     struct protobuf left;
-    unsigned char key[TABLE_MAX_KEY + 1]; /* with a NUL behind it */
+    unsigned char key[TABLE_MAX_KEY + 1]; /* with a NUL after it */
     size_t key_length;
     bool begun;
 };

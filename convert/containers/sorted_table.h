@@ -20,7 +20,7 @@ uint32_t crc32c_portable(uint32_t before, const void *data, size_t n);
 enum { TABLE_MAX_KEY = 4096 }; /* bytes */
 
 struct table_entry {
-    const char *key; /* with a NUL behind it, and perhaps in it */
+    const char *key; /* with a NUL after it, and perhaps in it */
     size_t key_length;
     const uint8_t *value;
     size_t length;

@@ -283,7 +283,7 @@ static txl_status read_zip(struct checkpoint_source *source, txl_error *error) {
 
 /* ---- Legacy, and plain pickles ------------------------------------------------------------ */
 
-/* Reads the pickle at `*at` and moves on behind it. */
+/* Reads the pickle at `*at` and moves on after it. */
 static txl_status read_next(const struct checkpoint_source *source, uint64_t *at,
                             struct pickle **pickle, txl_error *error) {
     return pickle_read(source->file.data, source->file.size, *at, source->where, pickle, at, error);

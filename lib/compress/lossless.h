@@ -56,7 +56,7 @@ void token_bytes_close(struct token_bytes *table);
 
 /* A place in a text is loose if nothing is there that a joining blank could join a token to.  That
  * is so at the start, after a line feed and after other white space that is no blank.  A blank
- * changes nothing.  Returns whether the next place is, behind `byte`. */
+ * changes nothing.  Returns whether the next place is, after `byte`. */
 static inline bool loose_behind(bool loose, unsigned char byte) {
     return (byte >= '\t' && byte <= '\r') || (loose && byte == ' ');
 }

@@ -1,6 +1,6 @@
 /* The range coder.
  *
- * The code is a binary fraction.  `low` and `range` bound it: 64 bits, behind those that were
+ * The code is a binary fraction.  `low` and `range` bound it: 64 bits, after those that were
  * written.  A symbol takes its share of the range, and bytes that are decided are written.  A sum
  * that overflows `low` is carried into the bytes written before.  As the range never falls below
  * 2^56, a total below 2^32 is divided with a relative error of less than 2^-24, and one below 2^48,
@@ -77,7 +77,7 @@ void range_decode(struct range_decoder *decoder, uint64_t below, uint64_t freque
         decoder->code = decoder->code << 8 | next_byte(decoder);
 }
 
-/* The code is a multiple of 2^56 if 7 of the 8 bytes that were taken last are behind the end; it is
+/* The code is a multiple of 2^56 if 7 of the 8 bytes that were taken last are after the end; it is
  * the lowest one above `low` if it is less than 2^56 above; and zeros at the end are left out. */
 bool range_decoder_ends(const struct range_decoder *decoder) {
     const size_t size = (size_t)(decoder->end - decoder->start);

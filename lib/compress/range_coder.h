@@ -29,7 +29,7 @@ bool range_encoder_finish(struct range_encoder *encoder);
 struct range_decoder {
     uint64_t code, range; /* the code relative to the encoder's `low` */
     const unsigned char *start, *next, *end;
-    size_t behind; /* how many bytes behind the end were taken, as zeros */
+    size_t behind; /* how many bytes after the end were taken, as zeros */
 };
 
 /* Decodes data[size], which zeros follow; it must outlive the decoder. */

@@ -31,7 +31,7 @@ static inline vec round_columns(size_t n, vec *x) {
 #if defined(MULTIPLIES_BYTES)
 
 /* A packed panel has, for each block, 16 lines, each with 4 neighbouring columns of every row, in
- * bytes; behind them the scales, [blocks, width].  Tile instructions take signed bytes.  Vector
+ * bytes; after them the scales, [blocks, width].  Tile instructions take signed bytes.  Vector
  * instructions take unsigned ones: 128 is added to each, and 128 times the sum of the weights is
  * subtracted from the result. */
 #if defined(MULTIPLIES_BYTES_IN_TILES)
@@ -151,7 +151,7 @@ static inline __attribute__((always_inline)) ivec add_bytes(ivec sum, ivec x, iv
     return sum;
 }
 
-/* Prepared weights: four neighbouring columns of every row, then the next four; behind the room of
+/* Prepared weights: four neighbouring columns of every row, then the next four; after the room of
  * PANEL_ROWS rows what each sum begins with, [blocks, width].  The scales are [blocks, width] too.
  * width is the number of rows, rounded up to LANES. */
 static inline int32_t *int8_begin(const void *prepared, size_t blocks) {

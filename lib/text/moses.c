@@ -436,7 +436,7 @@ struct word {
     size_t length; /* 0: there is none */
 };
 
-/* Returns the first word from offset `*at` on, and moves `*at` behind it. */
+/* Returns the first word from offset `*at` on, and moves `*at` after it. */
 static struct word next_word(const struct buffer *text, size_t *at) {
     size_t start = *at;
     while (start < text->length && text->data[start] == ' ')
@@ -455,7 +455,7 @@ static bool is_listed(struct word word, const char *const *list) {
     return false;
 }
 
-/* Whether the full stop behind `prefix` is part of the word: in "U.S.", "Dr.", "No. 5", and where
+/* Whether the full stop after `prefix` is part of the word: in "U.S.", "Dr.", "No. 5", and where
  * a sentence cannot end because the next word is in lower case. */
 static bool keeps_full_stop(const struct line *line, struct word prefix, struct word next) {
     if (memchr(prefix.text, '.', prefix.length) &&

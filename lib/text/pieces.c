@@ -69,7 +69,7 @@ struct piece_stream {
     uint32_t first; /* pieces before this place were passed on */
     uint32_t at;    /* nodes before this place are final */
     uint32_t reach; /* the last place that has a node */
-    uint32_t solid; /* behind it are only spaces, which may be the text's last */
+    uint32_t solid; /* after it are only spaces, which may be the text's last */
     uint32_t end;
     uint32_t asked;    /* where find_agreement was last called */
     struct node start; /* of the text's begin */
@@ -90,7 +90,7 @@ txl_status piece_stream_new(const struct sentencepiece *pieces, take_piece *take
     s->pieces = pieces;
     s->take = take;
     s->context = context;
-    /* At least one code point, or a plain character and the one behind it. */
+    /* At least one code point, or a plain character and the one after it. */
     s->ahead = pieces->longest_prefix < 4 ? 4 : pieces->longest_prefix;
     s->raw_room = s->ahead + RAW_ROOM;
     s->raw = malloc(s->raw_room);

@@ -19,7 +19,7 @@ struct span {
     uint64_t character, character_end; /* `begin` and `end` in code points */
 };
 
-/* From the begin of one to the end of another. */
+/* From the start of one to the end of another. */
 static inline struct span span_join(const struct span *first, const struct span *last) {
     return (struct span){first->begin,  last->end,        first->line,
                          first->column, first->character, last->character_end};

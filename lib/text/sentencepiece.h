@@ -97,7 +97,7 @@ static inline double sentencepiece_user_defined_score(const struct sentencepiece
 struct pieces_section {
     struct spellings spellings;
     int32_t unk, eos; /* -1: there is none */
-    const void *tail; /* [n_tail], the bytes behind the spellings */
+    const void *tail; /* [n_tail], the bytes after the spellings */
     size_t n_tail;
     const char *file; /* as messages name it */
 };

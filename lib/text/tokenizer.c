@@ -30,7 +30,7 @@ enum {
 
 /* ---- Passing symbols on ------------------------------------------------------------------- */
 
-/* The begin of the next line, behind a line end of `bytes` bytes. */
+/* The start of the next line, after a line end of `bytes` bytes. */
 static struct place place_behind_line(const struct place *end, uint64_t bytes) {
     return (struct place){end->line + 1, 1, end->offset + bytes, end->character + bytes};
 }

@@ -38,7 +38,7 @@ struct txl_encoder {
     txl_encoding how;
     txl_encoded counts;
     struct position at;
-    void *own; /* the kind's: behind this struct, unless its `open` makes it elsewhere */
+    void *own; /* the kind's: after this struct, unless its `open` makes it elsewhere */
 };
 
 /* The span of `bytes` bytes, `characters` code points, from the place on. */
@@ -123,7 +123,7 @@ struct txl_decoder {
     const struct vocabulary *vocabulary;
     const struct kind_decoder *kind;
     struct buffer out; /* text for the caller */
-    void *own;         /* the kind's, behind this struct */
+    void *own;         /* the kind's, after this struct */
 };
 
 /* Adds bytes to the text for the caller. */

@@ -174,7 +174,7 @@ static txl_status set_segment(txl_learner *learner, const int32_t *ids, size_t n
     return TXL_OK;
 }
 
-/* Goes on behind the segment. */
+/* Goes on after the segment. */
 static void next_segment(txl_learner *learner) {
     training_advance(&learner->training);
     learner->segment++;

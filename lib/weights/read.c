@@ -271,7 +271,7 @@ void weights_close(struct weights *w) {
 void weights_release_block(const struct weights *w, const struct weights_tensor *t, uint32_t i) {
     const struct layout_block *block = &w->block[t->first_block + i];
     uintptr_t begin = (uintptr_t)w->data + block->offset, end = begin + block->stored;
-    /* Releases one piece later than it could: other threads are still reading the blocks just
+    /* Lags one piece, since other threads may still read the blocks just
      * before this one. */
     begin = begin / RELEASE_SIZE * RELEASE_SIZE - RELEASE_SIZE;
     end = end / RELEASE_SIZE * RELEASE_SIZE - RELEASE_SIZE;

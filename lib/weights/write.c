@@ -1,5 +1,5 @@
 /* Writing weights files.  The index precedes the data, and its size follows from the tensors'
- * shapes alone.  So the blocks are written first, one after the other, behind a gap that header,
+ * shapes alone.  So the blocks are written first, one after the other, after a gap that header,
  * settings, vocabulary and index fill at the end. */
 #include "lib/base/error.h"
 #include "lib/base/numbers.h"
@@ -271,7 +271,7 @@ static uint8_t *pack_index(const struct writer *w, size_t *size) {
     return index;
 }
 
-/* Lays the sections out, behind which the blocks begin; `final`: they are there, and the sections
+/* Lays the sections out, after which the blocks begin; `final`: they are there, and the sections
  * and the header are written. */
 static txl_status write_sections(struct writer *w, bool final, txl_error *error) {
     const struct weights_contents *c = w->contents;

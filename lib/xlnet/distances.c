@@ -17,7 +17,7 @@ static int64_t signed_in_blocks(int64_t rows) {
     return (rows + ROW_BLOCK - 1) / ROW_BLOCK * ROW_BLOCK;
 }
 
-/* The farthest distances that rows see: from the query behind a full segment to the oldest row of
+/* The farthest distances that rows see: from the query after a full segment to the oldest row of
  * memory, and from the first token of a block to its last. */
 static int64_t reach_left(const txl_settings *s) {
     int64_t reach = (int64_t)s->mem_len + s->tgt_len;
