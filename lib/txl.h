@@ -935,6 +935,34 @@ TXL_API const txl_model *txl_learner_model(txl_learner *learner);
 TXL_API txl_status txl_learner_session(txl_learner *learner, txl_session **session,
                                        txl_error *error);
 
+/* ---- A cache of the text so far ----------------------------------------------------------- */
+
+/* Counts the tokens of a text after the 0 to 4 tokens before them (characters and bytes: 0 to 8),
+ * and mixes these counts with the
+ * model's distribution, as the compressor does (weights-format.md, "The cache"): what repeats
+ * becomes likelier.  Nothing in it depends on the processor but the model's own log-probabilities.
+ * It takes 4 bytes a token of the vocabulary, and up to 56 bytes a token of the text, at most 235
+ * MB (470 MB); then the older half of the counts is forgotten.  One thread at a time uses a cache.
+ */
+typedef struct txl_cache txl_cache;
+
+/* Makes an empty cache; the model may be closed afterwards.  An XLNet is TXL_UNSUPPORTED. */
+TXL_API txl_status txl_cache_new(const txl_model *model, txl_cache **cache, txl_error *error);
+TXL_API void txl_cache_free(txl_cache *cache); /* NULL is fine */
+
+/* Empties it, for another text. */
+TXL_API void txl_cache_reset(txl_cache *cache);
+
+/* Turns logprob[n_token], the model's natural logarithms of the next token's probabilities, into
+ * those of the mixture. */
+TXL_API void txl_cache_mix(txl_cache *cache, float *logprob);
+
+/* The next token is `id`, to which the model gave `logprob`: sets *mixed to the mixture's, learns
+ * how much to trust each part, and counts the token.  Without `mixed` only counts it: a text's
+ * first token and other context, which no model has predicted. */
+TXL_API txl_status txl_cache_add(txl_cache *cache, int32_t id, double logprob, double *mixed,
+                                 txl_error *error);
+
 /* ---- Compression -------------------------------------------------------------------------- */
 
 /* A text as few bytes: the better the model predicts it, the fewer.  Any bytes come back as they

@@ -60,6 +60,7 @@ enum setting {
     DYNAMIC_DECAY,
     DYNAMIC_EPSILON,
     STATISTICS_SEGMENTS,
+    CACHE,
     ARITHMETIC,
     TYPE,
     MEMORY_TYPE,
@@ -105,6 +106,7 @@ static const struct row {
     [DYNAMIC_DECAY] = {"dynamic_decay", NETWORK, .sometimes = true},
     [DYNAMIC_EPSILON] = {"dynamic_epsilon", NETWORK, .sometimes = true},
     [STATISTICS_SEGMENTS] = {"statistics_segments", NETWORK, "-", .sometimes = true},
+    [CACHE] = {"cache", NETWORK, .sometimes = true},
     [ARITHMETIC] = {"arithmetic", COMPUTATION, .unsaid = "fast"},
     [TYPE] = {"type", COMPUTATION, "-", .of_model = true},
     [MEMORY_TYPE] = {"memory_type", COMPUTATION, "-"},
@@ -229,6 +231,8 @@ static void find_values(struct value v[N_SETTING], const struct model *model,
     v[CLUSTER_ORDER] = word(txl_model_cluster_order(handle));
     if (run->unwrap)
         v[UNWRAP] = answer(true);
+    if (run->cache)
+        v[CACHE] = answer(true);
     if (run->context_start)
         v[CONTEXT_START] = context_start(handle);
     v[ARITHMETIC] = word(arithmetics[settings->arithmetic]);

@@ -106,6 +106,7 @@ struct run_settings {
     const char *text; /* as text_form says it */
     const struct dynamic_settings *dynamic; /* NULL: the model did not learn */
     bool unwrap;                            /* the lines of paragraphs were joined */
+    bool cache;                             /* counts of the text are mixed in */
     bool context_start;                     /* every text comes after the first context */
 
     /* Of an XLNet: */

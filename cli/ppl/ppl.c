@@ -73,6 +73,7 @@ static bool check_family(const struct ppl_options *o, const struct model *model)
         {o->sliding_window > 0, "--sliding-window", "which has no such evaluation"},
         {o->preset != CHOICE_UNSET, "--preset", "which has no published perplexity"},
         {o->dynamic.on, "--dynamic", "which txl cannot train"},
+        {o->cache, "--cache", "which reads both sides"},
         {o->session.same_length != CHOICE_UNSET, "--same-length", "which sees both sides"},
     };
     const struct meaningless not_here[] = {
@@ -122,7 +123,8 @@ static bool choose_settings(const struct ppl_options *options, const struct mode
 static int64_t choose_streams(const struct ppl *ppl) {
     const struct ppl_options *options = ppl->options;
     bool in_order = options->sliding_window > 0 || options->per_line || options->heat ||
-                    options->dynamic.on || options->items.n > 0 || has_before(options);
+                    options->dynamic.on || options->items.n > 0 || has_before(options) ||
+                    options->cache;
     if (ppl->shard.of > 0)
         return (int64_t)ppl->shard.of;
     if (options->batch > 0)
@@ -268,6 +270,7 @@ static bool state_settings(struct ppl *ppl) {
         return false;
     if (ppl->options->dynamic.on)
         ppl->setup.dynamic = run.dynamic = &ppl->dynamic.settings;
+    run.cache = ppl->options->cache;
     return evaluated_set(&ppl->setup.model, &ppl->model, &ppl->settings, &run);
 }
 
@@ -281,6 +284,10 @@ static bool open_scorer(struct ppl *ppl) {
                     (size_t)ppl->options->sliding_window, (size_t)ppl->options->refresh,
                     needs_distributions(ppl)))
         return terminal_error("out of memory");
+    txl_error error;
+    if (ppl->options->cache &&
+        txl_cache_new(ppl->model.handle, &ppl->evaluation.scorer.cache, &error))
+        return terminal_error("--cache: %s", error.message);
     if (ppl->options->no_eos)
         ppl->evaluation.scorer.left_out = txl_model_eos(ppl->model.handle);
     add_observers(ppl);

@@ -14,7 +14,7 @@ struct ppl_options {
     int preset, text, space_with;
     int64_t batch, sliding_window, max_tokens, logprobs, refresh; /* 0: off; batch 0: not given */
     int64_t prefer_region;                                        /* -1: the whole text */
-    bool per_line, entropy, no_eos, ids, skip_unknown, json, heat, merge;
+    bool per_line, entropy, no_eos, ids, skip_unknown, json, heat, merge, cache;
     const char *per_token, *per_word, *report, *compare, *sweep_memory, *shard;
     struct string_list items, columns;
     const char *per_region, *prefer, *prefer_by, *context, *context_text;

@@ -133,6 +133,7 @@ void scorer_free(struct scorer *scorer) {
         free(scorer->lane[i].logprob);
     }
     id_list_free(&scorer->read);
+    txl_cache_free(scorer->cache);
     free(scorer->ids);
     free(scorer->places);
     *scorer = (struct scorer){0};
@@ -166,6 +167,8 @@ void scorer_start(struct scorer *scorer, uint64_t index) {
     scorer->unscored = 0;
     scorer->index = index;
     scorer->score = (struct score){0};
+    if (scorer->cache)
+        txl_cache_reset(scorer->cache);
 }
 
 /* Whether the last stream had the same before it. */
@@ -227,6 +230,18 @@ static txl_status read_before(struct scorer *scorer, const struct id_list *befor
     return status;
 }
 
+/* What is read before a text is counted too, but for its first token, which stands before every
+ * text. */
+static txl_status count_before(struct scorer *scorer, const struct id_list *before,
+                               txl_error *error) {
+    txl_status status = TXL_OK;
+    if (scorer->cache)
+        txl_cache_reset(scorer->cache);
+    for (size_t i = 1; scorer->cache && i < before->n && !status; i++)
+        status = txl_cache_add(scorer->cache, before->ids[i], 0, NULL, error);
+    return status;
+}
+
 txl_status scorer_start_after(struct scorer *scorer, const struct id_list *before,
                               txl_error *error) {
     txl_status status = TXL_OK;
@@ -244,7 +259,7 @@ txl_status scorer_start_after(struct scorer *scorer, const struct id_list *befor
     scorer->n = scorer->known = known;
     scorer->unscored = 0;
     scorer->index = 0 - (uint64_t)known;
-    return status;
+    return status ? status : count_before(scorer, before, error);
 }
 
 /* Scores the token after each of ids[n], which is ids[1 .. n]. */
@@ -275,11 +290,24 @@ static void add_token(struct score *score, const struct scored *token) {
     score->known.nats += (double)token->nats[0];
 }
 
+/* Mixes the cache into what the first session predicts for the i-th of the tokens just scored. */
+static txl_status mix_token(struct scorer *scorer, size_t i, struct scored *token,
+                            txl_error *error) {
+    double mixed;
+    if (scorer->lane[0].logprob)
+        txl_cache_mix(scorer->cache, scorer->lane[0].logprob + i * scorer->n_token);
+    txl_status status =
+        txl_cache_add(scorer->cache, token->id, -(double)token->nats[0], &mixed, error);
+    token->nats[0] = (float)-mixed;
+    return status;
+}
+
 /* Reports the i-th of the tokens just scored, which is ids[at]. */
 static txl_status record_token(struct scorer *scorer, size_t i, size_t at, txl_error *error) {
     if (scorer->unscored > 0) {
         scorer->unscored--;
-        return TXL_OK;
+        return scorer->cache ? txl_cache_add(scorer->cache, scorer->ids[at], 0, NULL, error)
+                             : TXL_OK;
     }
     struct scored token = {
         .index = scorer->index + at, .id = scorer->ids[at], .place = &scorer->places[at]};
@@ -288,11 +316,11 @@ static txl_status record_token(struct scorer *scorer, size_t i, size_t at, txl_e
         token.nats[k] = lane->nats[i];
         token.logprob[k] = lane->logprob ? lane->logprob + i * scorer->n_token : NULL;
     }
+    txl_status status = scorer->cache ? mix_token(scorer, i, &token, error) : TXL_OK;
     token.left_out = scorer->left_out >= 0 && token.id == scorer->left_out;
     token.unknown = scorer->unk >= 0 && token.id == scorer->unk;
     if (!token.left_out)
         add_token(&scorer->score, &token);
-    txl_status status = TXL_OK;
     for (size_t k = 0; k < scorer->n_observer && !status; k++)
         status = scorer->observer[k].token(scorer->observer[k].context, &token, error);
     return status;

@@ -100,6 +100,7 @@ struct scorer {
     struct id_list read; /* what the last stream of scorer_start_after had before it */
     bool is_read;        /* the sessions stand after all of it but the last id */
     uint64_t index;      /* in the stream, of ids[0] */
+    txl_cache *cache;    /* NULL, or is mixed with what the first session predicts (--cache) */
     int32_t left_out;    /* scored tokens of this id are left out; -1: none */
     int32_t unk;         /* the id of <unk>, or -1 */
     struct observer observer[MOST_OBSERVERS];

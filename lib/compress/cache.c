@@ -1,7 +1,9 @@
 /* Counts of tokens after their contexts, and the weights of the mixture. */
 #include "cache.h"
 #include "lib/base/error.h"
+#include "lib/session/model.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -134,6 +136,11 @@ static txl_status count_pair(struct cache_order *o, size_t most, uint64_t key, i
 
 /* ---- Opening ------------------------------------------------------------------------------ */
 
+int cache_orders(const txl_model *model) {
+    bool letters = txl_kind_unit(txl_model_kind(model)) == TXL_UNIT_CHARACTER;
+    return letters ? CACHE_MOST_ORDERS : 5;
+}
+
 void cache_reset(struct cache *c) {
     memset(c->count, 0, c->n_token * sizeof *c->count);
     memset(c->band_count, 0, c->n_band * sizeof *c->band_count);
@@ -199,6 +206,7 @@ static uint32_t unit_of(double weight, uint32_t n, uint32_t d) {
 
 static void find_orders(const struct cache *c, const struct cache_past *past,
                         struct cache_view *view) {
+    *view = (struct cache_view){0};
     view->order[0].n = c->total;
     view->order[0].d = c->kinds;
     view->order[0].context = c->total > 0;
@@ -216,17 +224,23 @@ static void find_orders(const struct cache *c, const struct cache_past *past,
             view->n_seen = k + 1;
 }
 
-void cache_look(const struct cache *c, const struct cache_past *past, struct cache_view *view,
-                uint32_t *extra, uint32_t *band_extra) {
-    *view = (struct cache_view){0};
-    find_orders(c, past, view);
+/* What the model's part is multiplied by: its weight, what seen orders leave to it, and all that
+ * unseen ones have. */
+static double share_of(const struct cache *c, const struct cache_view *view) {
     const double *w = c->weight[view->n_seen];
     double share = w[0];
     for (int k = 0; k < c->n_order; k++) {
         const double n = (double)view->order[k].n, d = (double)view->order[k].d;
         share += view->order[k].context ? w[k + 1] * d / (n + d) : w[k + 1];
     }
-    view->share = (uint32_t)(share * CACHE_ONE);
+    return share;
+}
+
+void cache_look(const struct cache *c, const struct cache_past *past, struct cache_view *view,
+                uint32_t *extra, uint32_t *band_extra) {
+    find_orders(c, past, view);
+    const double *w = c->weight[view->n_seen];
+    view->share = (uint32_t)(share_of(c, view) * CACHE_ONE);
     view->share = view->share > 0 ? view->share : 1;
     if (view->order[0].context)
         view->unit = unit_of(w[1], view->order[0].n, view->order[0].d);
@@ -297,4 +311,98 @@ txl_status cache_count(struct cache *c, struct cache_past *past, int32_t id, txl
         past->n++;
     past->id[past->n - 1] = id;
     return status;
+}
+
+/* ---- A cache for one text ----------------------------------------------------------------- */
+
+struct txl_cache {
+    struct cache cache;
+    struct cache_past past;
+    size_t band_first[2]; /* one band of all tokens: sums by band serve compression alone */
+    double *extra;        /* [n_token]: all 0 but in txl_cache_mix */
+};
+
+txl_status txl_cache_new(const txl_model *model, txl_cache **cache, txl_error *error) {
+    const size_t n_token = (size_t)txl_model_n_token(model);
+    *cache = NULL;
+    if (txl_model_family(model) == TXL_FAMILY_XLNET)
+        return txl_fail(error, TXL_UNSUPPORTED,
+                        "an XLNet reads both sides: there is no text so far to count");
+    struct txl_cache *made = calloc(1, sizeof *made);
+    if (!made || !(made->extra = calloc(n_token, sizeof *made->extra))) {
+        free(made);
+        return txl_fail_memory(error, "a cache", n_token * sizeof *made->extra);
+    }
+    made->band_first[1] = n_token;
+    txl_status status =
+        cache_open(&made->cache, cache_orders(model), CACHE_PAIRS, 1, made->band_first, error);
+    if (status)
+        txl_cache_free(made);
+    else
+        *cache = made;
+    return status;
+}
+
+void txl_cache_free(txl_cache *cache) {
+    if (!cache)
+        return;
+    cache_close(&cache->cache);
+    free(cache->extra);
+    free(cache);
+}
+
+void txl_cache_reset(txl_cache *cache) {
+    cache_reset(&cache->cache);
+    cache->past.n = 0;
+}
+
+/* Adds what a token of the order's context gets, `unit` a count; or sets it to 0. */
+static void add_extra(txl_cache *cache, const struct cache_order *o, uint32_t context,
+                      double unit) {
+    for (uint32_t i = o->contexts[context - 1].last; i; i = o->pairs[i - 1].next) {
+        double *extra = &cache->extra[o->pairs[i - 1].id];
+        *extra = unit > 0 ? *extra + unit * o->pairs[i - 1].count : 0;
+    }
+}
+
+void txl_cache_mix(txl_cache *cache, float *logprob) {
+    const struct cache *c = &cache->cache;
+    struct cache_view view;
+    find_orders(c, &cache->past, &view);
+    const double *w = c->weight[view.n_seen], share = share_of(c, &view);
+    double unit[CACHE_MOST_ORDERS];
+    for (int k = 0; k < c->n_order; k++) {
+        unit[k] = w[k + 1] / ((double)view.order[k].n + view.order[k].d);
+        if (k > 0 && view.order[k].context)
+            add_extra(cache, &c->order[k], view.order[k].context, unit[k]);
+    }
+    for (size_t id = 0; id < c->n_token; id++) {
+        double extra = cache->extra[id];
+        if (c->count[id] > 0)
+            extra += unit[0] * c->count[id];
+        logprob[id] = (float)(extra > 0 ? log(share * exp((double)logprob[id]) + extra)
+                                        : (double)logprob[id] + log(share));
+    }
+    for (int k = 1; k < c->n_order; k++)
+        if (view.order[k].context)
+            add_extra(cache, &c->order[k], view.order[k].context, 0);
+}
+
+txl_status txl_cache_add(txl_cache *cache, int32_t id, double logprob, double *mixed,
+                         txl_error *error) {
+    struct cache *c = &cache->cache;
+    struct cache_view view;
+    double part[CACHE_PART], p = 0;
+    if (id < 0 || (size_t)id >= c->n_token)
+        return txl_fail(error, TXL_ARGUMENT, "id %d is not below %zu", (int)id, c->n_token);
+    if (mixed) {
+        find_orders(c, &cache->past, &view);
+        cache_parts(c, &view, id, exp(logprob), part);
+        for (int k = 0; k <= c->n_order; k++)
+            p += c->weight[view.n_seen][k] * part[k];
+        *mixed = p > 0 ? log(p) : logprob;
+        if (p > 0)
+            cache_learn(c, &view, part);
+    }
+    return cache_count(c, &cache->past, id, error);
 }

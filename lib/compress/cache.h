@@ -24,6 +24,9 @@ enum {
     CACHE_PART = CACHE_MOST_ORDERS + 1
 };
 
+/* How many orders pay: 9 where tokens are characters or bytes, else 5. */
+int cache_orders(const txl_model *model);
+
 struct cache_order;
 
 struct cache {

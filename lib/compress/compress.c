@@ -17,7 +17,6 @@ enum {
     STREAM_TEXT = 8192, /* bytes of text that are worth a stream of their own */
     SAMPLE = 4096,      /* bytes by which a stream's text is judged */
     LEAST_SAMPLE = 1024,
-    ORDERS = 5,     /* of the cache */
     REPETITIVE = 16 /* literals alone make a text so many times smaller: no model does better */
 };
 
@@ -100,7 +99,7 @@ static txl_status open_parts(txl_compressor *c, const txl_model *model, txl_erro
     const struct model_settings *own = model->settings;
     strcpy(c->frame.name, own->name);
     if (!c->how.no_cache) {
-        c->frame.orders = ORDERS;
+        c->frame.orders = cache_orders(model);
         c->frame.cache_pairs = CACHE_PAIRS;
     }
     c->most = n * MAX_STREAM;

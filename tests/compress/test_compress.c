@@ -756,9 +756,102 @@ TEST(kept_files_open) {
     unsetenv("TXL_CPU");
 }
 
+enum { CHARACTERS = 2, PIECES = 3 };
+
+/* The file states how many orders its cache has: characters had 5 once. */
+TEST(a_cache_has_the_orders_of_its_file) {
+    size_t n, n_kept;
+    char *text = own_text(CHARACTERS, &n);
+    char *kept = read_file(case_path("compressed", "characters-five-orders.txlz"), &n_kept);
+    struct exchange back = {.model = models[CHARACTERS]};
+    const txl_decompression how = decompression(&back);
+    txl_error error;
+    assert_int_equal(decompress(&back, &how, kept, n_kept, n_kept, &error), TXL_OK);
+    assert_int_equal(back.out.length, n);
+    assert_memory_equal(back.out.data, text, n);
+    buffer_free(&back.out);
+    free(kept);
+    free(text);
+}
+
+/* ---- The cache of a program's own ---------------------------------------------------------- */
+
+/* Logarithms of random probabilities, which the next call may repeat. */
+static void random_distribution(uint64_t *random, float *logprob, size_t n) {
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += exp((double)(logprob[i] = (float)(next_number(random) % 1000) / 200));
+    for (size_t i = 0; i < n; i++)
+        logprob[i] -= (float)log(sum);
+}
+
+TEST(a_cache_mixes_whole_distributions) {
+    for (int i = 0; i < N_KIND; i++) {
+        const size_t n = (size_t)txl_model_n_token(models[i]);
+        float *plain = malloc(n * sizeof *plain), *mixed = malloc(n * sizeof *mixed);
+        uint64_t random = 3;
+        txl_cache *cache;
+        txl_error error;
+        assert_non_null(plain);
+        assert_non_null(mixed);
+        assert_int_equal(txl_cache_new(models[i], &cache, &error), TXL_OK);
+        for (int text = 0; text < 2; text++) {
+            double likelier = 0;
+            for (int at = 0; at < 200; at++) {
+                const int32_t id = (int32_t)(next_number(&random) % 4); /* it repeats itself */
+                random_distribution(&random, plain, n);
+                memcpy(mixed, plain, n * sizeof *mixed);
+                txl_cache_mix(cache, mixed);
+                double sum = 0, one, most = 0;
+                for (size_t k = 0; k < n; k++) {
+                    sum += exp((double)mixed[k]);
+                    most = fmax(most, fabs((double)mixed[k] - (double)plain[k]));
+                }
+                assert_float_equal(sum, 1, 1e-5);
+                assert_true(at > 0 || most < 1e-6); /* an empty cache changes nothing */
+                assert_int_equal(txl_cache_add(cache, id, plain[id], &one, &error), TXL_OK);
+                assert_float_equal(one, mixed[id], 1e-5);
+                likelier += one - (double)plain[id];
+            }
+            assert_true(likelier > 50);
+            txl_cache_reset(cache);
+        }
+        double one;
+        assert_int_equal(txl_cache_add(cache, -1, 0, &one, &error), TXL_ARGUMENT);
+        assert_int_equal(txl_cache_add(cache, (int32_t)n, 0, NULL, &error), TXL_ARGUMENT);
+        txl_cache_free(cache);
+        free(plain);
+        free(mixed);
+    }
+}
+
+/* Tokens that are only counted teach the weights nothing. */
+TEST(a_cache_counts_what_was_not_predicted) {
+    txl_cache *counted, *learned;
+    txl_error error;
+    double first, second;
+    assert_int_equal(txl_cache_new(models[PIECES], &counted, &error), TXL_OK);
+    assert_int_equal(txl_cache_new(models[PIECES], &learned, &error), TXL_OK);
+    for (int i = 0; i < 30; i++) {
+        assert_int_equal(txl_cache_add(counted, 7, -3, NULL, &error), TXL_OK);
+        assert_int_equal(txl_cache_add(learned, 7, -3, &second, &error), TXL_OK);
+    }
+    assert_int_equal(txl_cache_add(counted, 7, -3, &first, &error), TXL_OK);
+    assert_int_equal(txl_cache_add(learned, 7, -3, &second, &error), TXL_OK);
+    /* 0.8 of the model, and 0.04 of each of the orders 0 to 4, of which all tokens were 7. */
+    double m = exp(-3), p = 0.8 * m;
+    for (int k = 0; k < 5; k++)
+        p += 0.04 * (30 - k + m) / (31 - k);
+    assert_float_equal(first, log(p), 1e-12);
+    assert_true(second > first + 1);
+    txl_cache_free(counted);
+    txl_cache_free(learned);
+    txl_cache_free(NULL);
+}
+
 /* ---- Frames ------------------------------------------------------------------------------- */
 
-enum { CHARACTERS = 2, PIECES = 3, BITS = 150000 };
+enum { BITS = 150000 };
 
 /* Random bytes, and somewhere in them text. */
 static char *mixed_text(size_t n) {
