@@ -664,6 +664,9 @@ TEST(old_pairs_are_forgotten) {
     for (size_t i = 0; i < 9; i++)
         assert_int_equal(extra[i], 0);
     assert_int_equal(band_extra[1], 0);
+    struct cache_past two = {.id = {2}, .n = 1};
+    cache_look(&cache, &two, &view, extra, band_extra);
+    assert_int_equal(view.n_seen, 1); /* 2 1 was of the older half too */
     cache_learn(&cache, &view, part);
     cache_reset(&cache);
     past.n = 0;
@@ -671,6 +674,30 @@ TEST(old_pairs_are_forgotten) {
     assert_int_equal(view.n_seen, 0);
     assert_int_equal(view.share, CACHE_ONE);
     assert_float_equal(cache.weight[2][0], 0.8, 0);
+    cache_close(&cache);
+}
+
+/* A known pair finds its place in a full order, and nothing is forgotten for it. */
+TEST(a_full_order_counts_known_pairs) {
+    static const size_t bands[] = {0, 9};
+    static const int32_t ids[] = {0, 1, 0, 2, 0, 1}; /* 0 1, 1 0, 0 2, 2 0; 0 1 again */
+    struct cache cache;
+    struct cache_past past = {.n = 0}, zero = {.id = {0}, .n = 1};
+    struct cache_view view;
+    txl_error error;
+    uint32_t extra[9] = {0}, band_extra[1] = {0};
+    assert_good(cache_open(&cache, 2, 2, 1, bands, &error), &error);
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
+        assert_good(cache_count(&cache, &past, ids[i], &error), &error);
+    cache_look(&cache, &zero, &view, extra, band_extra);
+    assert_int_equal(view.order[1].n, 3);
+    assert_int_equal(view.order[1].d, 2);
+    cache_clear(&cache, &view, extra, band_extra);
+    /* However little the model is trusted, every token can be coded. */
+    for (int k = 0; k <= 2; k++)
+        cache.weight[2][k] = k == 0 ? 0 : 1e-9;
+    cache_look(&cache, &zero, &view, extra, band_extra);
+    assert_int_equal(view.share, 1);
     cache_close(&cache);
 }
 
