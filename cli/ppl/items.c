@@ -133,6 +133,7 @@ static void count_pair(struct preference_counts *counts, double a, double b) {
     counts->pairs++;
     counts->preferred += a < b;
     counts->ties += a == b;
+    score_add(&counts->difference, b - a);
 }
 
 /* Counts an item by its texts[n].  If it cannot be compared, returns the text that says why, with a
@@ -234,6 +235,7 @@ static void add_counts(struct preference_counts *to, const struct preference_cou
     to->pairs += counts->pairs;
     to->preferred += counts->preferred;
     to->ties += counts->ties;
+    score_merge(&to->difference, &counts->difference);
 }
 
 bool preference_merge(struct preference *total, const struct preference *other) {
@@ -276,10 +278,28 @@ static double standard_error(const struct preference_counts *c) {
     return sqrt(share * (1 - share) / (double)c->pairs);
 }
 
+/* The 95 % interval of the share (Wilson 1927), which stays within 0 and 1. */
+struct interval {
+    double low, high;
+};
+
+static struct interval interval_of(const struct preference_counts *c) {
+    const double z = 1.959964, n = (double)c->pairs, share = share_of(c);
+    const double centre = (share + z * z / (2 * n)) / (1 + z * z / n);
+    const double half = z / (1 + z * z / n) * sqrt(share * (1 - share) / n + z * z / (4 * n * n));
+    return (struct interval){c->preferred > 0 ? centre - half : 0,
+                             c->preferred < c->pairs ? centre + half : 1};
+}
+
 static bool add_share(json_t *o, const struct preference_counts *c) {
-    return output_json_append(o,
-                              json_pack("{s:o, s:o}", "share", output_json_number(share_of(c)),
-                                        "standard_error", output_json_number(standard_error(c))));
+    const struct interval interval = interval_of(c);
+    const double difference = c->pairs > 0 ? c->difference.mean : NAN;
+    return output_json_append(
+        o, json_pack("{s:o, s:o, s:[o, o], s:o, s:o}", "share", output_json_number(share_of(c)),
+                     "standard_error", output_json_number(standard_error(c)), "interval",
+                     output_json_number(interval.low), output_json_number(interval.high),
+                     "difference", output_json_number(difference), "difference_standard_error",
+                     output_json_number(score_standard_error(&c->difference))));
 }
 
 static bool counts_to_json(json_t *o, const struct preference_counts *c) {
@@ -316,26 +336,42 @@ json_t *preference_to_json(const struct preference *p) {
     return output_json_if(good, o);
 }
 
+/* "in 75.00 % +/- 9.68 of 20 items (95 %: 53.13 to 88.81), 5 ties, by 0.4321 +/- 0.1234 nats" */
+static bool print_counts(const char *who, const struct preference_counts *c) {
+    const struct interval interval = interval_of(c);
+    const double error = score_standard_error(&c->difference);
+    char spread[32] = "";
+    if (isfinite(error))
+        snprintf(spread, sizeof spread, " +/- %.4f", error);
+    return output_line("%s in %.2f %% +/- %.2f of %" PRIu64 " items (95 %%: %.2f to %.2f), %" PRIu64
+                       " ties, by %.4f%s nats in the mean",
+                       who, 100 * share_of(c), 100 * standard_error(c), c->pairs,
+                       100 * interval.low, 100 * interval.high, c->ties, c->difference.mean,
+                       spread);
+}
+
 bool preference_print(const struct preference *p, const char *name) {
-    char region[48] = "";
+    char region[48] = "", *who;
+    bool good;
     if (p->region >= 0)
         snprintf(region, sizeof region, " in region %" PRId64, p->region);
     if (p->all.pairs == 0)
         return output_line("%s: no item has both %.*s and %.*s", name, (int)p->n_a, p->a,
                            (int)p->n_b, p->b);
-    bool good =
-        output_line("%s: %.*s has fewer nats than %.*s%s in %.2f %% +/- %.2f of %" PRIu64
-                    " items, %" PRIu64 " ties",
-                    name, (int)p->n_a, p->a, (int)p->n_b, p->b, region, 100 * share_of(&p->all),
-                    100 * standard_error(&p->all), p->all.pairs, p->all.ties);
+    if (asprintf(&who, "%s: %.*s has fewer nats than %.*s%s", name, (int)p->n_a, p->a, (int)p->n_b,
+                 p->b, region) < 0)
+        return terminal_error("out of memory");
+    good = print_counts(who, &p->all);
+    free(who);
     for (size_t i = 0; i < p->n_value && good; i++) {
         const struct preference_value *value = &p->values[i];
-        const struct preference_counts *c = &value->counts;
-        if (c->pairs > 0)
-            good = output_line("%s: %s %.*s: in %.2f %% +/- %.2f of %" PRIu64 " items, %" PRIu64
-                               " ties",
-                               name, p->by, (int)value->length, value->text ? value->text : "",
-                               100 * share_of(c), 100 * standard_error(c), c->pairs, c->ties);
+        if (value->counts.pairs == 0)
+            continue;
+        if (asprintf(&who, "%s: %s %.*s:", name, p->by, (int)value->length,
+                     value->text ? value->text : "") < 0)
+            return terminal_error("out of memory");
+        good = print_counts(who, &value->counts);
+        free(who);
     }
     return good;
 }

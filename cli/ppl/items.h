@@ -22,6 +22,7 @@ struct preference_counts {
     uint64_t pairs;     /* items with both conditions */
     uint64_t preferred; /* of these: A has fewer nats */
     uint64_t ties;
+    struct score difference; /* of each pair, B's nats less A's */
 };
 
 struct preference {

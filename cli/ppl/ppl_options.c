@@ -541,13 +541,17 @@ const struct note ppl_notes[] = {
      ".1 added, as in R and pandas.\n\n"
      "--prefer A,B counts the items whose text of condition A has fewer nats than that of B, in "
      "all or in region N, and with --prefer-by also those of each value that a column has in the "
-     "row of A. The standard error is sqrt(p (1 - p) / n), and a tie counts for neither. An item's "
+     "row of A. The standard error is sqrt(p (1 - p) / n), the 95 % interval Wilson's (1927), and "
+     "a tie "
+     "counts for neither; the difference is the mean of B's nats less A's, item by item, with its "
+     "standard error. An item's "
      "texts may stand anywhere in one table; 32 bytes a text are kept. An item that lacks a "
      "condition, has one twice, or has no token in the region is named by its line and left out; "
      "the exit status is then 1. --json adds an object \"items\": texts, left_out, and preference "
      "(null without --prefer): prefer, over, region, items, preferred, ties, left_out, share, "
-     "standard_error, and with --prefer-by by and values, a list of value, items, preferred, ties, "
-     "share, standard_error."},
+     "standard_error, interval (of the share, 95 %), difference, difference_standard_error, and "
+     "with "
+     "--prefer-by by and values, a list of value and the same."},
     {"Memory sweep",
      "--sweep-memory prints one row, with --json one object, and one summary line for "
      "each length. The +/- is the standard error of the difference from the first length, "
