@@ -9,6 +9,7 @@
 /* Every one was evaluated with same_length. */
 struct published {
     const char *name;
+    const char *result; /* the paper's, on the test set (Dai et al. 2019, tables 1 to 4) */
     bool by_tensorflow; /* the checkpoint that was evaluated is TensorFlow's */
     int n_layer, d_model, n_head, d_head, d_inner;
     int tgt_len, mem_len, clamp_len;

@@ -420,8 +420,8 @@ static char *xlnet_settings_json(bool large) {
 }
 
 /* Not a published model's: a shape that a processor can train on SentencePiece text. */
-static const struct published small = {"small", false, 6,  320,     5,    64, 1280, 128,
-                                       128,     -1,    16, "words", 4096, 1,  0,    NULL};
+static const struct published small = {"small", NULL, false, 6,       320,  5, 64, 1280, 128,
+                                       128,     -1,   16,    "words", 4096, 1, 0,  NULL};
 
 bool published_is_transformer_xl(int shape) {
     const int n = (int)published_n_model;

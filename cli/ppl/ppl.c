@@ -158,10 +158,13 @@ static bool open_models(struct ppl *ppl) {
 
 static void describe_run(struct ppl *ppl) {
     const struct ppl_options *options = ppl->options;
+    const struct published *published =
+        options->preset == CHOICE_UNSET ? NULL : published_find(ppl->model.handle);
     ppl->setup = (struct setup){.words = model_unit(ppl->model.handle) != TXL_UNIT_CHARACTER,
                                 .pieces = model_unit(ppl->model.handle) == TXL_UNIT_PIECE,
                                 .corrects_words = word_rows_correct(ppl->model.handle, options),
                                 .no_eos = options->no_eos,
+                                .published = published ? published->result : NULL,
                                 .in_table = options->sweep_memory != NULL,
                                 .ids = options->ids,
                                 .replaces_unknown = txl_model_unk(ppl->model.handle) >= 0,

@@ -272,7 +272,7 @@ const struct option_row ppl_option_rows[] = {
     FILES_FROM_ROW(NULL),
     {"preset", OPTION_CHOICE, PLACE(preset),
      "use the settings and streams with which the published model of this shape was "
-     "evaluated",
+     "evaluated, and print the paper's result too",
      .section = "Evaluation", .choices = presets},
     {"batch", OPTION_INTEGER, PLACE(batch),
      "cut the tokens into N equal streams and drop the remainder, as published evaluations do",

@@ -179,6 +179,9 @@ json_t *result_to_json(const struct setup *setup, const struct result *result) {
                         o, "dynamic",
                         dynamic_to_json(setup->dynamic, result->file ? result->drift : NAN)) == 0;
     good = good && json_object_set(o, "settings", setup->model.settings) == 0;
+    if (setup->published)
+        good =
+            good && json_object_set_new(o, "published", output_json_string(setup->published)) == 0;
     if (setup->no_eos)
         good = good && json_object_set_new(o, "no_eos", json_true()) == 0;
     if (setup->corrects_words)
@@ -259,7 +262,10 @@ bool result_print_text(const struct setup *setup, const struct result *result) {
                        &result->score) &&
            (!setup->other.name ||
             print_score(setup, result, ", by ", setup->other.name, &result->divergence.other)) &&
-           (!setup->corrects_words || print_correction(result)) && output_flush();
+           (!setup->corrects_words || print_correction(result)) &&
+           (!setup->published || output_line("%s: the paper has %s, on its test set",
+                                             result_name(result), setup->published)) &&
+           output_flush();
 }
 
 void result_note_unknown(const struct setup *setup, const struct result *result) {

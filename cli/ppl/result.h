@@ -38,6 +38,7 @@ struct setup {
     const char *mode;      /* segments, lines, items, sliding */
     const char *text;      /* raw, tokens, ids, - */
     const struct dynamic_settings *dynamic; /* NULL: the model did not learn */
+    const char *published; /* --preset: what the paper has on its test set; NULL: none */
     struct evaluated model;
     struct evaluated other; /* --compare; name NULL: there is none */
 };
