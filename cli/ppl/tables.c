@@ -176,7 +176,7 @@ void word_rows_start(struct word_rows *rows, const char *file, struct source *so
                      uint64_t record) {
     rows->file = file;
     rows->source = source;
-    rows->word = rows->space = (struct word){0};
+    rows->word = rows->space = rows->closing = (struct word){0};
     rows->in_word = rows->boundary = rows->reading_word = false;
     rows->at = rows->word_begin = rows->word_end = 0;
     rows->record = record;
@@ -322,6 +322,18 @@ static struct moment moment_of(const struct word_rows *rows, const struct scored
                            .entropy = rows->entropy ? entropy_of(token->logprob[0], n) : 0};
 }
 
+/* Makes the tokens of `more`, if any, part of the word. */
+static void join_word(struct word *word, struct word *more) {
+    if (more->tokens == 0)
+        return;
+    word->tokens += more->tokens;
+    word->unknown += more->unknown;
+    word->nats += more->nats;
+    word->last_index = more->last_index;
+    word->end = more->end;
+    *more = (struct word){0};
+}
+
 /* Adds a token that is only white space. */
 static txl_status take_space(struct word_rows *rows, const struct scored *token,
                              const struct moment *before, txl_error *error) {
@@ -329,11 +341,8 @@ static txl_status take_space(struct word_rows *rows, const struct scored *token,
     bool movable = !rows->begins || line_end; /* a word mark alone waits for its word */
     if (rows->previous && rows->in_word && movable) {
         /* The line ended, so marks that waited for another word belong to this one. */
-        rows->word.tokens += rows->space.tokens;
-        rows->word.unknown += rows->space.unknown;
-        rows->word.nats += rows->space.nats;
-        rows->space = (struct word){0};
-        add_token(&rows->word, token, before);
+        join_word(&rows->word, &rows->space);
+        add_token(line_end ? &rows->closing : &rows->word, token, before);
         return TXL_OK;
     }
     txl_status status = movable ? TXL_OK : end_boundary(rows, before, error);
@@ -394,6 +403,7 @@ static txl_status take_token(struct word_rows *rows, const struct scored *token,
     uint64_t offset = token->place->offset, end = offset + token->place->bytes;
     const struct moment before = moment_of(rows, token);
     txl_status status = TXL_OK;
+    join_word(&rows->word, &rows->closing); /* the text goes on */
     if (rows->in_word && token->index != rows->next)
         status = cut_word(rows, error);
     if (!status)
@@ -420,9 +430,14 @@ txl_status word_rows_token(void *context, const struct scored *token, txl_error 
 txl_status word_rows_end(struct word_rows *rows, bool cut, txl_error *error) {
     if (!rows->table.file.stream)
         return TXL_OK;
+    if (cut)
+        join_word(&rows->word, &rows->closing);
+    const struct moment closing = rows->closing.before;
     txl_status status = cut ? cut_word(rows, error) : finish_word(rows, error);
     if (!status)
-        status = end_word(rows, NULL, error);
+        status = end_word(rows, rows->closing.tokens > 0 ? &closing : NULL, error);
+    if (!status && rows->closing.tokens > 0)
+        status = write_word(rows, &rows->closing, NULL, error);
     if (!status && rows->space.tokens > 0)
         status = write_word(rows, &rows->space, NULL, error);
     rows->boundary = false;

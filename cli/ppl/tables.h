@@ -37,7 +37,7 @@ txl_status token_rows_token(void *rows, const struct scored *token, txl_error *e
  *
  * White space and line ends count towards the word after them (--space-with next) or before them
  * (previous).  If there is no such word, they are a row with an empty word, so that the rows sum to
- * the text's nats.
+ * the text's nats; and so is the line end that closes the text, which no word is to answer for.
  *
  * Pieces contain the space before a word in its first token, which cannot be moved.  For them
  * `previous` is the correction of Pimentel and Meister (2024, "How to compute the probability of a
@@ -82,6 +82,8 @@ struct word_rows {
     const struct own_columns *own; /* NULL: none */
 
     struct word word, space; /* the current word, and white space that waits for its word */
+    struct word closing;     /* with `previous` a line end after the word: the word's unless it ends
+                                the text */
     bool in_word;            /* there is a current word */
     bool boundary;           /* `space` ends a line before the first word, and is a row by itself */
     uint64_t next;           /* the index that follows the last token's */
