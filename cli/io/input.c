@@ -664,8 +664,10 @@ static bool check_kind(const struct input *input) {
         {"\x93TXZ", 4, "is a text that txl compressed; txl decompress -c expands it"},
         {"\x93TXM", 4, "is a saved memory, not a text; txl generate --load-memory goes on with it"},
         {"PK\x03\x04", 4,
-         "is a zip archive; unzip -p prints the text in it, and pandoc -t plain that of a .docx "
-         "or .epub"},
+         "is a zip archive; unzip -p prints the text in it, pandoc -t plain that of a .docx or "
+         ".epub; a spreadsheet (.xlsx, .ods) is to be saved as .csv"},
+        {"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", 8,
+         "is a document of an office program; save a spreadsheet as .csv, a text as plain text"},
         {"%PDF-", 5, "is a PDF document; pdftotext makes a text of it"},
         {"\xfd"
          "7zXZ",

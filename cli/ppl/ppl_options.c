@@ -482,7 +482,7 @@ const struct note ppl_notes[] = {
      "the "
      "event that a token begins a word or ends a line, a word has the nats of its tokens, less ln "
      "P(B) "
-     "after its last, plus ln P(B) before its first; so a line's first word is not charged for "
+     "after its last, plus ln P(B) before its first; so no word is charged for "
      "beginning. minicons' bow_correction is after the same paper; where its B lacks the end of a "
      "line, a "
      "line's last word differs. The closing line end keeps a row of its own. The rows' sum then "

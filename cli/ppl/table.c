@@ -32,6 +32,17 @@ static enum table_form form_of(const char *path) {
     return dot && strcasecmp(dot, ".jsonl") == 0 ? TABLE_OBJECTS : TABLE_TABS;
 }
 
+/* Endings of files that a table could be taken for. */
+static bool has_good_ending(const char *path) {
+    static const char *const wrong[] = {".xlsx", ".xls", ".ods", ".json", ".parquet", ".zip"};
+    const char *dot = strrchr(path, '.');
+    for (size_t i = 0; dot && i < sizeof wrong / sizeof *wrong; i++)
+        if (strcasecmp(dot, wrong[i]) == 0)
+            return terminal_error("%s: a table is written as .csv, .tsv or .jsonl, not as %s", path,
+                                  wrong[i]);
+    return true;
+}
+
 static char separator(const struct table *table) {
     return table->form == TABLE_TABS ? '\t' : ',';
 }
@@ -106,7 +117,7 @@ static bool set_columns(struct table *table, const char *columns, const struct o
 bool table_open(struct table *table, const char *path, const char *columns,
                 const struct own_columns *own, bool objects) {
     *table = (struct table){.form = objects ? TABLE_OBJECTS : form_of(path), .mark = -1};
-    if (!outfile_open(&table->file, path))
+    if (!has_good_ending(path) || !outfile_open(&table->file, path))
         return false;
     if (set_columns(table, columns, own))
         return true;
