@@ -14,6 +14,7 @@ function drawHeadlines() {
     made.push(headline("Held-out text, at best", fixed(best.bits, 4),
       settings.ids ? "bits per token" : "bits per character",
       [`after ${count(best.step)} steps`,
+        ...(measured[0].step === 0 ? [`${fixed(measured[0].bits, 4)} before training`] : []),
         `perplexity ${fixed(Math.exp(best.nats), 3)} a ${unit}`]));
   }
   if (points.length > 0) {

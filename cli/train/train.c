@@ -185,6 +185,8 @@ struct train {
     txl_model *fresh;       /* a new model */
     txl_trainer *trainer;
     struct heldout heldout;
+    struct heldout also; /* --also: an unrelated text */
+    struct heldout_score also_before;
     struct train_log log;
     struct curves curves;
     struct claim output, state;
@@ -353,6 +355,49 @@ static const txl_model *open_model(struct train *t) {
     return make_model(t) ? t->fresh : NULL;
 }
 
+static txl_settings session_settings(const struct train *t) {
+    return (txl_settings){.tgt_len = t->run.training.tgt_len,
+                          .mem_len = t->run.training.mem_len,
+                          .clamp_len = t->run.training.clamp_len,
+                          .same_length = t->run.training.same_length,
+                          .threads = t->run.training.threads};
+}
+
+/* Reads the text of --also and scores it with the model of --init. */
+static bool measure_also(struct train *t, const txl_model *model) {
+    const char *path = t->options->also;
+    txl_error error;
+    if (!path || !is_first(t))
+        return true;
+    if (!heldout_read(&t->also, model, path, &t->text, t->run.text == TEXT_RAW,
+                      t->run.skip_unknown))
+        return false;
+    const txl_settings settings = session_settings(t);
+    return terminal_report(heldout_score(&t->also, model, &settings, &t->also_before, &error),
+                           &error);
+}
+
+/* Says what training did to that text, by the file that was written. */
+static bool tell_also(struct train *t) {
+    struct model model = {0};
+    struct heldout_score after;
+    txl_error error;
+    if (!t->options->also || !is_first(t))
+        return true;
+    const txl_settings settings = session_settings(t);
+    txl_status status =
+        model_open_file(&model, t->options->output, settings.threads, false, &error);
+    if (!status)
+        status = heldout_score(&t->also, model.handle, &settings, &after, &error);
+    if (!status)
+        terminal_note("%s: %.4f bits %s before, %.4f with %s", t->options->also,
+                      heldout_bits(&t->also, &t->also_before),
+                      t->run.ids ? "a token" : "a character", heldout_bits(&t->also, &after),
+                      t->options->output);
+    model_close(&model);
+    return status == TXL_STOPPED || terminal_report(status, &error);
+}
+
 /* ---- Evaluation, the output, the state ---------------------------------------------------- */
 
 static double seconds_worked(const struct train *t) {
@@ -379,14 +424,6 @@ static bool write_output(struct train *t) {
                         ? txl_model_write(txl_trainer_model(t->trainer), path, type, threads, error)
                         : txl_trainer_write_kept(t->trainer, path, type, threads, error);
     return !error->status;
-}
-
-static txl_settings session_settings(const struct train *t) {
-    return (txl_settings){.tgt_len = t->run.training.tgt_len,
-                          .mem_len = t->run.training.mem_len,
-                          .clamp_len = t->run.training.clamp_len,
-                          .same_length = t->run.training.same_length,
-                          .threads = t->run.training.threads};
 }
 
 /* Notes the first of several failures: the next save may make them good. */
@@ -444,6 +481,8 @@ static txl_status evaluate_heldout(struct train *t, uint64_t steps) {
     t->run.evaluated = (int64_t)steps;
     t->run.valid_nats = nats;
     t->run.valid_bits = heldout_bits(&t->heldout, &score);
+    if (steps == 0)
+        t->run.before_nats = nats;
     if (!train_log_write(&t->log, evaluation_to_json(t, &score, steps)))
         return TXL_IO;
     if (!note_evaluation(t, steps, nats, t->run.valid_bits))
@@ -521,7 +560,7 @@ static bool has_letters(const struct train *t) {
 /* "2.113 bits a character, held out 2.2014", or for symbols that are none "perplexity 91.2, held
  * out 97.53". */
 static void describe_losses(const struct train *t, const char *unit, char *text, size_t size) {
-    double late = t->run.late, held = t->run.valid_nats;
+    double late = t->run.late, held = t->run.valid_nats, before = t->run.before_nats;
     bool letters = has_letters(t);
     struct fixed_line line = fixed_line(text, size);
     if (letters)
@@ -531,6 +570,9 @@ static void describe_losses(const struct train *t, const char *unit, char *text,
     if (!isnan(held))
         fixed_line_add(&line, letters ? ", held out %.4f" : ", held out %.2f",
                        letters ? held / log(2) : exp(held));
+    if (!isnan(held) && !isnan(before))
+        fixed_line_add(&line, letters ? " (%.4f before)" : " (%.2f before)",
+                       letters ? before / log(2) : exp(before));
 }
 
 static void describe_progress(const struct train *t, uint64_t steps, uint64_t epoch, char *text,
@@ -671,6 +713,8 @@ static bool open_trainer(struct train *t, const txl_model *model) {
     note_training(t, model);
     if (!fit_training(model, &t->run.training))
         return false;
+    if (!measure_also(t, model))
+        return false;
     uint64_t checksum = heldout_checksum(t, model);
     if (t->saved && checksum != t->run.valid_checksum)
         return terminal_error("%s: was measured on another held-out text", t->options->resume);
@@ -787,13 +831,17 @@ static void print_summary(const struct train *t) {
     char losses[96];
     describe_losses(t, " a character", losses, sizeof losses);
     terminal_brief("%" PRIu64 " steps, %s: %s", steps, losses, t->options->output);
-    terminal_summary("steps=%" PRIu64 " loss=%.4f valid_bits=%.4f best_step=%" PRId64
+    char before[48] = "";
+    if (!isnan(t->run.before_nats)) /* in the unit of valid_bits */
+        snprintf(before, sizeof before, " before_bits=%.4f",
+                 t->run.before_nats * t->run.valid_bits / t->run.valid_nats);
+    terminal_summary("steps=%" PRIu64 " loss=%.4f valid_bits=%.4f%s best_step=%" PRId64
                      " tokens=%zu unknown=%" PRIu64
                      " seconds=%.1f compute=%s threads=%d kernels=%s blas=%s output=%s",
-                     steps, t->run.late, t->run.valid_bits, t->run.best_step, txl_ids_count(t->ids),
-                     t->n_unknown, seconds_worked(t), train_computes[t->run.training.bf16],
-                     txl_trainer_threads(t->trainer), txl_kernels_name(NULL), txl_blas_name(),
-                     t->options->output);
+                     steps, t->run.late, t->run.valid_bits, before, t->run.best_step,
+                     txl_ids_count(t->ids), t->n_unknown, seconds_worked(t),
+                     train_computes[t->run.training.bf16], txl_trainer_threads(t->trainer),
+                     txl_kernels_name(NULL), txl_blas_name(), t->options->output);
 }
 
 /* The output of a resumed run begins as the state knows it: the file may be gone, another one, or
@@ -866,6 +914,7 @@ static int run_training(struct train *t) {
         return STATUS_FAILURE;
     if (!t->not_written.status) {
         tell_end(t);
+        good = tell_also(t) && good;
         print_summary(t);
     }
     if (status == TXL_STOPPED)
@@ -881,6 +930,7 @@ static void close_all(struct train *t) {
     token_reader_close(&t->reader);
     train_text_close(&t->text);
     heldout_free(&t->heldout);
+    heldout_free(&t->also);
     curves_free(&t->curves);
     free(t->prompt);
     txl_ids_free(t->ids);
@@ -910,6 +960,8 @@ static int check_options(const struct command *command, const struct train_optio
             "--resume takes all settings from the state, except --steps, --epochs and --hours");
     if (bounds > 1)
         return options_wrong(command, "only one of --steps, --epochs and --hours can be given");
+    if (options->also && !options->init)
+        return options_wrong(command, "--also needs --init");
     if (options->init && options_any_given(command, options, of_new, true))
         return options_wrong(command, "--init has its own vocabulary and sizes");
     if (options->d_model != INTEGER_UNSET && options->d_model % 2 != 0)
@@ -970,11 +1022,12 @@ static const struct note notes[] = {
      "an error. The same seed gives the same file with any number of threads, except with "
      "--hours."},
     SUMMARY_NOTE(
-        " txl train: steps loss valid_bits best_step tokens unknown seconds compute\n"
+        " txl train: steps loss valid_bits [before_bits] best_step tokens unknown seconds compute\n"
         "     threads kernels blas output",
         "loss is a running mean over the last steps, in nats a token. valid_bits is the last "
         "measurement of the held-out text, in bits a character, or with --ids in bits a "
-        "token. tokens counts those of the text; unknown counts the symbols of the text and "
+        "token; before_bits is that of the model of --init. tokens counts those of the text; "
+        "unknown counts the symbols of the text and "
         "the held-out text that the vocabulary lacks. The output's name runs to the end of "
         "the line."),
     {0}};

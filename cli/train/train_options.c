@@ -19,6 +19,14 @@ static double real_or(double asked, double standard) {
 /* ---- Settings ----------------------------------------------------------------------------- */
 
 /* A model that is trained further has its own segment length. */
+/* The type of the model's matrices, an index into weight_types. */
+static int type_of(const txl_model *model) {
+    int type = 0;
+    while (weight_types[type] && strcmp(weight_types[type], txl_model_type(model)) != 0)
+        type++;
+    return weight_types[type] ? type : 0;
+}
+
 void train_run_init(struct train_run *run, const struct train_options *options,
                     const txl_model *model) {
     txl_settings own = {.tgt_len = TRAIN_TGT_LEN, .mem_len = TRAIN_MEM_LEN, .clamp_len = -1};
@@ -55,13 +63,16 @@ void train_run_init(struct train_run *run, const struct train_options *options,
         .ids = options->ids,
         .skip_unknown = options->skip_unknown,
         .unwrap = options->common.unwrap,
-        .type = options->type == CHOICE_UNSET ? 0 : options->type,
+        .type = options->type != CHOICE_UNSET ? options->type
+                : model                       ? type_of(model)
+                                              : 0,
         .holds_out = true,
         .best = NAN,
         .best_step = -1,
         .evaluated = -1,
         .valid_nats = NAN,
         .valid_bits = NAN,
+        .before_nats = NAN,
         .late = NAN};
 }
 
@@ -136,6 +147,7 @@ static const struct field fields[] = {
     FIELD("evaluated", FIELD_INT64, evaluated),
     LATER("valid_nats", FIELD_REAL, valid_nats),
     LATER("valid_bits", FIELD_REAL, valid_bits),
+    LATER("before_nats", FIELD_REAL, before_nats),
     LATER("late", FIELD_REAL, late),
     FIELD("valid_checksum", FIELD_INT64, valid_checksum),
 };
@@ -243,7 +255,7 @@ const struct option_row train_option_rows[] = {
      .section = "Files", .letter = 'o', .argument = "OUT.txl", .file = FILE_WHOLE,
      .required = true},
     {"type", OPTION_CHOICE, PLACE(type), "type of its weights", .choices = weight_types,
-     .standard = "f32"},
+     .standard = "that of --init, else f32"},
     MODEL_NAME_ROW(PLACE(name)),
     {"state", OPTION_STRING, PLACE(state),
      "write to FILE what --resume needs: at each evaluation, and every --save-every steps",
@@ -269,6 +281,9 @@ const struct option_row train_option_rows[] = {
      "start from the weights and the vocabulary of FILE.txl; " BUILT_IN
      ": from the model within the program",
      .section = "Model", .argument = "FILE.txl", .file = FILE_MODEL},
+    {"also", OPTION_STRING, PLACE(also),
+     "with --init: say how well the model predicted FILE, an unrelated text, before and after",
+     .file = FILE_READ},
     {"vocab", OPTION_STRING, PLACE(vocab),
      "characters or words: those of the text; bytes; text8; or a vocabulary file, such as "
      "a SentencePiece model",

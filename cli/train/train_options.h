@@ -36,7 +36,8 @@
 
 struct train_options {
     struct common_options common;
-    const char *output, *name, *valid, *init, *vocab, *cutoffs, *state, *resume, *log, *report;
+    const char *output, *name, *valid, *init, *also, *vocab, *cutoffs, *state, *resume, *log,
+        *report;
     int text, shape, pre_lnorm, same_length, type, compute;
     bool ids, skip_unknown;
     int64_t min_count, n_layer, n_head, d_head, d_model, d_inner, d_embed, div_val;
@@ -69,6 +70,7 @@ struct train_run {
     int64_t best_step;              /* steps taken until then; -1: none */
     int64_t evaluated;              /* steps taken until the last measurement; -1: none */
     double valid_nats, valid_bits;  /* what it gave: a token, and as heldout_bits; NAN: none */
+    double before_nats;             /* the same of the model that it began with; NAN: none */
     double late;                    /* running mean of the steps' nats a token; NAN: none */
     uint64_t valid_checksum;        /* of the held-out ids */
 };
