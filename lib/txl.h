@@ -11,10 +11,12 @@
  *   txl_compressor, txl_decompressor
  *                texts to few bytes and back.
  *
+ * The model within the program is the program's: `txl convert built-in -o FILE` makes a file of it.
+ *
  * To continue a text (tests/example/generate.c): open a model, and make a session, an encoder and a
  * decoder for it.  Encode the text and feed its ids to the session.  For each new token, draw an
- * id, feed it and decode it.  To score a text, see txl_session_score; to fill gaps, see
- * tests/example/fill.c.
+ * id, feed it and decode it.  To score a text, see txl_session_score and tests/example/score.c; to
+ * fill gaps, see tests/example/fill.c.
  *
  * Units: lengths of text are in bytes, all other lengths in tokens.  Log-probabilities are natural
  * logarithms, <= 0; "nats" are their negatives.  out[n, n_token] is an array in row-major order.
@@ -211,8 +213,9 @@ TXL_API int32_t txl_model_eos(const txl_model *model);
  * txl_sampling_defaults bans them.  They live as long as the model. */
 TXL_API const int32_t *txl_model_banned(const txl_model *model, size_t *n);
 
-/* The token that stands in for an empty prompt: <eos>, <S>, the byte 32 or _, or id 0 where the
- * vocabulary lacks it. */
+/* The token that stands in for an empty prompt, and comes before a text that is scored alone:
+ * <eos>, <S>, the byte 32 or _, or id 0 where the vocabulary lacks it.  (lm1b begins a line with
+ * its <S> itself: then that is it.) */
 TXL_API int32_t txl_model_first_context(const txl_model *model);
 
 /* Bytes of the weights file, and of the weights that were expanded from it into memory (0: all are
@@ -296,7 +299,8 @@ typedef struct txl_settings {
     int clamp_len;    /* longest distance with a position of its own; <= 0: no limit */
     bool same_length; /* every token sees exactly mem_len positions, itself included, or one more:
                          txl_model_same_length_reach */
-    int threads;      /* 0: one for each processor */
+    int threads;      /* 0: one for each processor.  Of sessions used at the same time each has its
+                         own: give them 1 where there are as many as processors */
     txl_memory_type memory_type;
     txl_compute compute;
     int padding; /* not read: programs built against older headers leave it undefined */
@@ -657,6 +661,13 @@ TXL_API txl_status txl_encoder_join(txl_encoder *encoder, unsigned bytes, txl_er
 
 /* Ends the text: passes on the rest.  The encoder is then as new, but its counts go on. */
 TXL_API txl_status txl_encoder_finish(txl_encoder *encoder, txl_error *error);
+
+/* Encodes text[length] in one call: sets `*n` to the number of its ids, and ids[room] to the first
+ * of them.  Of `encoding` the members lookup, symbol and context are ignored. */
+TXL_API txl_status txl_encode(const txl_model *model, const txl_encoding *encoding,
+                              const char *text, size_t length, int32_t *ids, size_t room, size_t *n,
+                              txl_error *error);
+
 TXL_API void txl_encoder_counts(const txl_encoder *encoder, txl_encoded *counts);
 TXL_API void txl_encoder_free(txl_encoder *encoder);
 

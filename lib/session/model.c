@@ -212,6 +212,41 @@ txl_status txl_encoder_new(const txl_model *model, const txl_encoding *encoding,
     return encoder_new(&model->vocabulary, encoding, encoder, error);
 }
 
+/* Where txl_encode puts ids. */
+struct encoded_ids {
+    int32_t *ids; /* [room] */
+    size_t n, room;
+};
+
+static txl_status take_id(void *context, const txl_symbol *symbol, txl_error *error) {
+    struct encoded_ids *out = context;
+    (void)error;
+    if (symbol->text && out->n < out->room)
+        out->ids[out->n] = symbol->id;
+    out->n += symbol->text != NULL;
+    return TXL_OK;
+}
+
+txl_status txl_encode(const txl_model *model, const txl_encoding *encoding, const char *text,
+                      size_t length, int32_t *ids, size_t room, size_t *n, txl_error *error) {
+    struct encoded_ids out = {.ids = ids, .room = room};
+    txl_encoding how = *encoding;
+    txl_encoder *encoder;
+    how.lookup = true;
+    how.symbol = take_id;
+    how.context = &out;
+    *n = 0;
+    txl_status status = txl_encoder_new(model, &how, &encoder, error);
+    if (status)
+        return status;
+    status = txl_encoder_feed(encoder, text, length, error);
+    if (!status)
+        status = txl_encoder_finish(encoder, error);
+    txl_encoder_free(encoder);
+    *n = status ? 0 : out.n;
+    return status;
+}
+
 txl_status txl_decoder_new(const txl_model *model, bool raw, txl_decoder **decoder,
                            txl_error *error) {
     return decoder_new(&model->vocabulary, raw, decoder, error);

@@ -160,6 +160,41 @@ static txl_status pass(void *context, const txl_symbol *symbol, txl_error *error
 }
 
 /* A caller of a later version may have set these, or one that did not zero the structure. */
+/* In one call what an encoder gives in many; of too many ids the first. */
+TEST(a_text_is_encoded_in_one_call) {
+    static const char *const names[] = {"wt103-zip", "lm1b", "characters", "hf-bin"};
+    static const char text[] = "of the first kind\nand the second";
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct model_case c;
+        txl_error error;
+        case_open(&c, names[i], NULL, -1);
+        const txl_encoding how = {.skip_unknown = true};
+        int32_t all[200], some[200], one[200];
+        size_t n, n_some, n_one, at = 0;
+        assert_int_equal(txl_encode(c.model, &how, text, strlen(text), all, 200, &n, &error),
+                         TXL_OK);
+        assert_in_range(n, 4, 199);
+        memset(some, -1, sizeof some);
+        assert_int_equal(txl_encode(c.model, &how, text, strlen(text), some, 3, &n_some, &error),
+                         TXL_OK);
+        assert_int_equal(n_some, n);
+        assert_memory_equal(some, all, 3 * sizeof *all);
+        assert_int_equal(some[3], -1);
+        /* Lines are texts that follow each other. */
+        for (const char *line = text; line; line = strchr(line, '\n')) {
+            line += *line == '\n';
+            size_t length = strcspn(line, "\n");
+            assert_int_equal(txl_encode(c.model, &how, line, length, one, 200, &n_one, &error),
+                             TXL_OK);
+            assert_true(at + n_one <= n);
+            assert_memory_equal(one, all + at, n_one * sizeof *one);
+            at += n_one;
+        }
+        assert_int_equal(at, n);
+        case_close(&c);
+    }
+}
+
 TEST(reserved_members_must_be_zero) {
     struct model_case c;
     txl_error error;
