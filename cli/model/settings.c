@@ -11,7 +11,7 @@
 #include <string.h>
 
 const char *const weight_types[] = {"f32", "f16", "bf16", "q8", NULL};
-const char *const memory_types[] = {"f32", "f16", "bf16", NULL};
+const char *const memory_types[] = {"f32", "f16", "bf16", "q8", NULL};
 const char *const session_computes[] = {"f32", "int8", "bf16", NULL};
 const char *const arithmetics[] = {"fast", "exact", NULL};
 const char *const train_computes[] = {"f32", "bf16", NULL};

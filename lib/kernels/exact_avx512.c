@@ -10,8 +10,4 @@ static inline vec add_product(vec x, vec y, vec sum) {
 }
 #define add_product add_product
 
-static inline ivec pair_products(ivec16 a, ivec16 b) {
-    return (ivec)_mm512_madd_epi16((__m512i)a, (__m512i)b);
-}
-
 #include "exact_impl.h"

@@ -2,7 +2,6 @@
  * table gives the same bits, for any number of rows together.  The file that includes it defines
  * LANES and PROCESSOR, and
  *     add_product     x y + sum, rounded once
- *     pair_products   of 2 LANES integers each: lane i has the products 2 i and 2 i + 1, added
  *     DOT_ROWS        rows of a tile of dot products: as many as the registers hold */
 #include "elements_impl.h"
 #include "multiply_impl.h"

@@ -11,9 +11,4 @@ static inline vec add_product(vec x, vec y, vec sum) {
 }
 #define add_product add_product
 
-static inline ivec pair_products(ivec16 a, ivec16 b) {
-    int32x4_t low = vmull_s16(vget_low_s16(a), vget_low_s16(b));
-    return (ivec)vpaddq_s32(low, vmull_high_s16(a, b));
-}
-
 #include "exact_impl.h"

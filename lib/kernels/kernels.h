@@ -252,7 +252,8 @@ struct loops {
 struct kernels {
     const char *name;
     bool is_exact; /* NULL in exact tables: panels, rounding, f32_product, bf16_product,
-                      narrow_bf16, multiply_bf16, sum_exp, exact, loops, read */
+                      narrow_bf16, narrow_i8, multiply_bf16, multiply_i8, sum_exp, exact, loops,
+                      read */
 
     /* C = A B^T for few rows: A[m, k] with row stride lda, B[n, k] of the type that is the index,
      * C[m, n] with row stride ldc.  Reads B once for every four or eight rows of A. A row of C does
@@ -287,6 +288,13 @@ struct kernels {
                           const uint16_t *b, size_t ldb, bool add, float *c, size_t ldc,
                           const void *next);
 
+    /* The same of integers: each row of A times its a_scale (see `round`), and B in 8 bits, in
+     * pairs of rows as in bf16.  k is even and at most 512, so that no sum overflows.  A row of C
+     * does not depend on the number of rows. */
+    void (*multiply_i8)(size_t m, size_t n, size_t k, const int16_t *a, size_t lda,
+                        const float *a_scale, const int8_t *b, size_t ldb, bool add, float *c,
+                        size_t ldc, const void *next);
+
     /* Products of many rows with weights of the type that is the index.  Those in `rounding` round
      * the activations: to bf16 for weights in bf16, to 8 bits for q8 (see int8_panels_impl.h); NULL
      * for the other types. */
@@ -302,6 +310,11 @@ struct kernels {
     /* out[i] = in[i] as bf16, rounded to nearest even; NaN stays NaN, and subnormal numbers may
      * become zero.  `out` may be `in`. */
     void (*narrow_bf16)(const float *in, size_t n, uint16_t *out);
+
+    /* out[i] = in[i] / scale as integers from -127 to 127, rounded to nearest even; returns the
+     * scale, the largest magnitude of in[n] / 127.  It is 0, and so is `out`, where that magnitude
+     * is at most 2^-100; it is NaN if an element is not finite.  All tables give the same bits. */
+    float (*narrow_i8)(const float *in, size_t n, int8_t *out);
 
     /* One query's attention weights.  On entry s[n] are the content scores, oldest key first.  The
      * first n_far keys, at the clamp's distance or beyond, share the position score `far`; the

@@ -167,6 +167,7 @@ static void multiply_many_bf16(size_t m, size_t n, size_t k, const uint16_t *a, 
 
 #include "bf16_impl.h"
 #include "int8_panels_impl.h"
+#include "multiply_i8_impl.h"
 #include "product_q8_impl.h"
 
 /* ---- Weights in bf16 with TXL_COMPUTE_BF16 ----------------------------------------------- */
@@ -221,6 +222,7 @@ static const struct panels panels_bf16 = {
 void kernels_patch_amx(struct kernels *kernels) {
     kernels->name = KERNELS_NAME;
     kernels->product_q8 = product_q8;
+    kernels->multiply_i8 = multiply_i8;
     kernels->multiply_bf16 = multiply_bf16;
     kernels->narrow_bf16 = narrow_bf16;
     kernels->bf16_product = &bf16_product;

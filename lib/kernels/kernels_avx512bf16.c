@@ -13,6 +13,7 @@ VECTOR_INSTRUCTION(vdpbf16ps, 4 * LANES);
 
 #include "bf16_impl.h"
 #include "int8_panels_impl.h"
+#include "multiply_i8_impl.h"
 #include "multiply_impl.h"
 #include "product_impl.h"
 #include "product_q8_impl.h"
@@ -122,6 +123,7 @@ void kernels_patch_avx512bf16(struct kernels *kernels) {
     kernels->product_q8 = product_q8;
     kernels->multiply[0] = multiply_f32;
     kernels->multiply[1] = multiply_f16;
+    kernels->multiply_i8 = multiply_i8;
     kernels->multiply_bf16 = multiply_bf16;
     kernels->narrow_bf16 = narrow_bf16;
     kernels->bf16_product = &bf16_product;

@@ -8,11 +8,39 @@
 #else
 #define F32_PRODUCT NULL
 #endif
+#include "multiply_i8_impl.h"
 #include "multiply_impl.h"
 #include "product_impl.h"
 #include "product_q8_impl.h"
 
 #include <math.h>
+
+/* ---- Keys and values in 8 bits ----------------------------------------------------------- */
+
+static float narrow_i8(const float *in, size_t n, int8_t *out) {
+    const float round = 0x1.8p23f; /* adding it leaves the nearest integer in the low bits */
+    vec best = {0}, odd = {0};     /* not zero if an element is not finite */
+    for (size_t i = 0; i < n; i += LANES) {
+        vec x = load_some(in + i, n - i < LANES ? n - i : LANES);
+        best = larger(larger(x, -x), best);
+        odd += x - x;
+    }
+    float most = max_lanes(best), scale = most > 0x1p-100f ? most / Q8_MAX : 0;
+    scale += sum_lanes(odd);
+    if (!(scale > 0)) {
+        memset(out, 0, n);
+        return scale;
+    }
+    typedef int8_t byte_ivec __attribute__((vector_size(LANES)));
+    for (size_t i = 0; i < n; i += LANES) {
+        size_t left = n - i < LANES ? n - i : LANES;
+        /* Divided, because a product would be fused with the sum on some processors. */
+        vec y = load_some(in + i, left) / splat(scale) + splat(round);
+        byte_ivec q = __builtin_convertvector((ivec)y - (ivec)splat(round), byte_ivec);
+        memcpy(out + i, &q, left);
+    }
+    return scale;
+}
 
 /* ---- Panels ------------------------------------------------------------------------------ */
 
@@ -275,6 +303,7 @@ const struct kernels TABLE(kernels) = {
     .product_q8 = product_q8,
     .widen = {widen_f32, widen_f16, widen_bf16, widen_q8},
     .multiply = {multiply_f32, multiply_f16},
+    .multiply_i8 = multiply_i8,
     .multiply_bf16 = multiply_bf16,
     .panels = {WIDE_PANELS(NULL), WIDE_PANELS(prepare_f16), WIDE_PANELS(prepare_bf16),
                WIDE_PANELS(prepare_q8)},
@@ -283,6 +312,7 @@ const struct kernels TABLE(kernels) = {
     .bf16_product = &bf16_product,
     .narrow_f16 = narrow_f16,
     .narrow_bf16 = narrow_bf16,
+    .narrow_i8 = narrow_i8,
     .attend = attend,
     .layer_norm = layer_norm,
     .activate = activate,

@@ -1,5 +1,8 @@
 /* Loads and stores of narrow elements, and products of 16-bit integers: with AVX-512, with AVX2 and
- * F16C, with NEON (USE_NEON), and in C. */
+ * F16C, with NEON (USE_NEON), and in C.
+ *
+ * Lane i of pair_products has the products of elements 2 i and 2 i + 1, added.  add_products adds
+ * as many products to each lane, whichever suits the processor. */
 #ifndef TXL_LOADS_H
 #define TXL_LOADS_H
 
@@ -37,11 +40,15 @@ static inline ivec16 load_ivec16(const int8_t *p) {
     return (ivec16)_mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)p));
 }
 
+static inline ivec pair_products(ivec16 a, ivec16 b) {
+    return (ivec)_mm512_madd_epi16((__m512i)a, (__m512i)b);
+}
+
 static inline ivec add_products(ivec sum, ivec16 a, ivec16 b) {
 #if defined(__AVX512VNNI__)
     return (ivec)_mm512_dpwssd_epi32((__m512i)sum, (__m512i)a, (__m512i)b);
 #else
-    return sum + (ivec)_mm512_madd_epi16((__m512i)a, (__m512i)b);
+    return sum + pair_products(a, b);
 #endif
 }
 
@@ -93,8 +100,12 @@ static inline ivec16 load_ivec16(const int8_t *p) {
     return (ivec16)_mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p));
 }
 
+static inline ivec pair_products(ivec16 a, ivec16 b) {
+    return (ivec)_mm256_madd_epi16((__m256i)a, (__m256i)b);
+}
+
 static inline ivec add_products(ivec sum, ivec16 a, ivec16 b) {
-    return sum + (ivec)_mm256_madd_epi16((__m256i)a, (__m256i)b);
+    return sum + pair_products(a, b);
 }
 
 #elif defined(USE_NEON)
@@ -124,6 +135,12 @@ static inline ivec16 load_ivec16(const int8_t *p) {
     return vmovl_s8(vld1_s8(p));
 }
 
+static inline ivec pair_products(ivec16 a, ivec16 b) {
+    int32x4_t low = vmull_s16(vget_low_s16(a), vget_low_s16(b));
+    return (ivec)vpaddq_s32(low, vmull_high_s16(a, b));
+}
+
+/* Other lanes than those of pair_products, and one instruction less. */
 static inline ivec add_products(ivec sum, ivec16 a, ivec16 b) {
     int32x4_t low = vmlal_s16((int32x4_t)sum, vget_low_s16(a), vget_low_s16(b));
     return (ivec)vmlal_high_s16(low, a, b);
@@ -158,7 +175,6 @@ static inline ivec16 load_ivec16(const int8_t *p) {
     return __builtin_convertvector(x, ivec16);
 }
 
-/* Lane i of the result: the products of elements 2 i and 2 i + 1, added. */
 static inline ivec pair_products(ivec16 a, ivec16 b) {
 #if defined(__SSE2__)
     return (ivec)_mm_madd_epi16((__m128i)a, (__m128i)b);

@@ -16,7 +16,8 @@ struct network {
     struct bands bands; /* embedding and softmax */
     int n_layer;
     void *layer;           /* [n_layer] of the family's structs, of parameters->layer_size bytes */
-    size_t row_width;      /* floats of a layer's keys and values of one position */
+    size_t row_width;      /* elements of a layer's keys and values of one position */
+    size_t row_heads;      /* the heads that they belong to, those of keys and those of values */
     bool has_memory;       /* else a session keeps only the ids of its segment */
     bool zero_memory;      /* the first memory is mem_len rows of zeros, not empty */
     int same_length_more;  /* with same_length a token sees mem_len positions and so many more */
@@ -143,10 +144,10 @@ struct family {
     uint64_t (*first_row)(const struct network *network, const txl_settings *settings,
                           uint64_t next, uint64_t segment_start);
 
-    /* Copies one position's keys and values of a layer, row[row_width], keys first.  Importing them
-     * again restores the stored elements exactly, whatever their type. */
-    void (*export_row)(const struct timeline *timeline, int layer, uint64_t position, float *row);
-    void (*import_row)(struct timeline *timeline, int layer, uint64_t position, const float *row);
+    /* Copies one position's keys and values of a layer out and in, as rows_export and rows_import
+     * do. */
+    void (*export_row)(const struct timeline *timeline, int layer, uint64_t position, void *row);
+    void (*import_row)(struct timeline *timeline, int layer, uint64_t position, const void *row);
 
     const struct both_sides *both_sides; /* NULL: tokens see only what is to their left */
 };

@@ -1,5 +1,6 @@
 /* Stores rows of keys, values and positions in blocks, and reads them back. */
 #include "kv_rows.h"
+#include "lib/base/limits.h"
 #include "lib/base/memory.h"
 #include "lib/base/numbers.h"
 
@@ -13,13 +14,21 @@ enum {
 };
 
 enum weights_type rows_type(txl_memory_type memory_type) {
-    return memory_type == TXL_MEMORY_BF16  ? WEIGHTS_BF16
-           : memory_type == TXL_MEMORY_F16 ? WEIGHTS_F16
-                                           : WEIGHTS_F32;
+    static const enum weights_type types[] = {[TXL_MEMORY_F32] = WEIGHTS_F32,
+                                              [TXL_MEMORY_F16] = WEIGHTS_F16,
+                                              [TXL_MEMORY_BF16] = WEIGHTS_BF16,
+                                              [TXL_MEMORY_Q8] = WEIGHTS_Q8};
+    return types[memory_type];
 }
 
-size_t rows_element_size(txl_memory_type memory_type) {
-    return weights_type_size(rows_type(memory_type));
+size_t rows_bytes(txl_memory_type memory_type, size_t n_head, size_t n) {
+    size_t scales = memory_type == TXL_MEMORY_Q8 ? n_head * sizeof(float) : 0;
+    return n * weights_type_size(rows_type(memory_type)) + scales;
+}
+
+/* Whether pairs of rows of a block are interleaved. */
+static bool is_paired(enum weights_type type) {
+    return type == WEIGHTS_BF16 || type == WEIGHTS_Q8;
 }
 
 struct rows rows_transposed(enum weights_type type, size_t n_layer, size_t n_head, size_t d_head,
@@ -29,7 +38,7 @@ struct rows rows_transposed(enum weights_type type, size_t n_layer, size_t n_hea
                          .n_layer = n_layer,
                          .n_block = in_blocks(n_row) / ROW_BLOCK,
                          .n_head = n_head,
-                         .width = type == WEIGHTS_BF16 ? (d_head + 1) / 2 * 2 : d_head};
+                         .width = is_paired(type) ? (d_head + 1) / 2 * 2 : d_head};
 }
 
 size_t rows_plan(txl_memory_type memory_type, int n_layer, int n_head, int d_head, size_t reach,
@@ -46,8 +55,12 @@ static size_t element_size(const struct rows *rows) {
     return weights_type_size(rows->type);
 }
 
-static size_t block_bytes(const struct rows *rows) {
+static size_t elements_bytes(const struct rows *rows) {
     return ROW_BLOCK * rows->width * element_size(rows);
+}
+
+static size_t block_bytes(const struct rows *rows) {
+    return elements_bytes(rows) + (rows->type == WEIGHTS_Q8 ? ROW_BLOCK * sizeof(float) : 0);
 }
 
 void rows_lay_out(struct rows *rows, struct arena *arena) {
@@ -70,16 +83,18 @@ static void *block_of(const struct rows *rows, size_t layer, size_t block, size_
 struct row {
     char *start;
     size_t two, one;
+    float *scale; /* NULL, except in q8 */
 };
 
 static struct row get_row(const struct rows *rows, size_t layer, size_t row, size_t head) {
     size_t i = row % ROW_BLOCK, first;
-    struct row r;
-    if (rows->type == WEIGHTS_BF16 && rows->transposed) {
+    char *block = block_of(rows, layer, row / ROW_BLOCK, head);
+    struct row r = {0};
+    if (is_paired(rows->type) && rows->transposed) {
         first = 2 * i;
         r.two = 2 * ROW_BLOCK;
         r.one = 1;
-    } else if (rows->type == WEIGHTS_BF16) {
+    } else if (is_paired(rows->type)) {
         first = i / 2 * 2 * rows->width + i % 2;
         r.two = 4;
         r.one = 2;
@@ -88,7 +103,9 @@ static struct row get_row(const struct rows *rows, size_t layer, size_t row, siz
         r.one = rows->transposed ? ROW_BLOCK : 1;
         r.two = 2 * r.one;
     }
-    r.start = (char *)block_of(rows, layer, row / ROW_BLOCK, head) + first * element_size(rows);
+    r.start = block + first * element_size(rows);
+    if (rows->type == WEIGHTS_Q8)
+        r.scale = (float *)(void *)(block + elements_bytes(rows)) + i;
     return r;
 }
 
@@ -97,9 +114,21 @@ static size_t place_in(const struct row *row, size_t i) {
     return i / 2 * row->two + i % 2 * row->one;
 }
 
+static void put_q8(const struct row *r, const struct kernels *kernels, const float *elements,
+                   size_t n) {
+    int8_t *out = (int8_t *)r->start, narrow[MAX_D_HEAD];
+    *r->scale = kernels->narrow_i8(elements, n, narrow);
+    for (size_t i = 0; i < n; i++)
+        out[place_in(r, i)] = narrow[i];
+}
+
 void rows_put(const struct rows *rows, const struct kernels *kernels, size_t layer, size_t row,
               size_t head, const float *elements, size_t n) {
     struct row r = get_row(rows, layer, row, head);
+    if (rows->type == WEIGHTS_Q8) {
+        put_q8(&r, kernels, elements, n);
+        return;
+    }
     if (rows->type == WEIGHTS_F32 && r.one == 1) {
         memcpy(r.start, elements, n * sizeof *elements);
         return;
@@ -129,37 +158,39 @@ void rows_put_heads(const struct rows *rows, const struct kernels *kernels, size
             rows_put(rows, kernels, layer, row + t, h, elements, d_head);
 }
 
-/* Reads elements[n], n <= width, from the row. */
-static void read_row(const struct rows *rows, size_t layer, size_t row, size_t head,
-                     float *elements, size_t n) {
+/* Copies the first n elements of a row as they are stored, in q8 after its scale, to `bytes`, or
+ * from there if `in`; returns the end of the bytes. */
+static char *copy_row(const struct rows *rows, size_t layer, size_t row, size_t head, size_t n,
+                      char *bytes, bool in) {
     struct row r = get_row(rows, layer, row, head);
-    for (size_t i = 0; i < n; i++) {
-        size_t at = place_in(&r, i);
-        if (rows->type == WEIGHTS_F32)
-            elements[i] = ((const float *)r.start)[at];
-        else if (rows->type == WEIGHTS_F16)
-            elements[i] = float_of_f16(((const uint16_t *)r.start)[at]);
-        else
-            elements[i] = float_of_bf16(((const uint16_t *)r.start)[at]);
+    size_t size = element_size(rows);
+    if (r.scale) {
+        memcpy(in ? (void *)r.scale : bytes, in ? bytes : (void *)r.scale, sizeof *r.scale);
+        bytes += sizeof *r.scale;
     }
+    for (size_t i = 0; i < n; i++, bytes += size) {
+        char *element = r.start + place_in(&r, i) * size;
+        memcpy(in ? element : bytes, in ? bytes : element, size);
+    }
+    return bytes;
+}
+
+static void copy_rows(const struct rows *keys, const struct rows *values, size_t layer, size_t row,
+                      size_t d_head, char *bytes, bool in) {
+    for (size_t h = 0; h < keys->n_head; h++)
+        bytes = copy_row(keys, layer, row, h, d_head, bytes, in);
+    for (size_t h = 0; h < keys->n_head; h++)
+        bytes = copy_row(values, layer, row, h, d_head, bytes, in);
 }
 
 void rows_export(const struct rows *keys, const struct rows *values, size_t layer, size_t row,
-                 size_t d_head, float *elements) {
-    size_t n_head = keys->n_head;
-    for (size_t h = 0; h < n_head; h++) {
-        read_row(keys, layer, row, h, elements + h * d_head, d_head);
-        read_row(values, layer, row, h, elements + (n_head + h) * d_head, d_head);
-    }
+                 size_t d_head, void *bytes) {
+    copy_rows(keys, values, layer, row, d_head, bytes, false);
 }
 
-void rows_import(const struct rows *keys, const struct rows *values, const struct kernels *kernels,
-                 size_t layer, size_t row, size_t d_head, const float *elements) {
-    size_t n_head = keys->n_head;
-    for (size_t h = 0; h < n_head; h++) {
-        rows_put(keys, kernels, layer, row, h, elements + h * d_head, d_head);
-        rows_put(values, kernels, layer, row, h, elements + (n_head + h) * d_head, d_head);
-    }
+void rows_import(const struct rows *keys, const struct rows *values, size_t layer, size_t row,
+                 size_t d_head, const void *bytes) {
+    copy_rows(keys, values, layer, row, d_head, (char *)(uintptr_t)bytes, true);
 }
 
 void rows_round_factor(const struct rows *rows, const struct kernels *kernels, size_t m, size_t k,
@@ -175,7 +206,8 @@ void rows_round_factor(const struct rows *rows, const struct kernels *kernels, s
 /* The part of a span in its i-th block, widened to multiples of PART rows. */
 struct part {
     const char *start;
-    size_t first, n; /* within the block */
+    const float *scale; /* [n] in q8 */
+    size_t first, n;    /* within the block */
 };
 
 enum { PART = 16 };
@@ -189,10 +221,13 @@ static struct part get_part(const struct rows *rows, const struct row_span *span
     size_t end = left < ROW_BLOCK ? (left + PART - 1) / PART * PART : ROW_BLOCK;
     struct part part = {.first = span->first > low ? (span->first - low) / PART * PART : 0};
     part.n = end - part.first;
-    /* The distance between rows, in elements.  Transposed bf16 stores pairs of a row's elements.
-     * Otherwise bf16 stores pairs of rows, which `first` does not split since it is even. */
-    size_t apart = !rows->transposed ? rows->width : rows->type == WEIGHTS_BF16 ? 2 : 1;
+    /* The distance between rows, in elements.  Transposed bf16 and q8 store pairs of a row's
+     * elements.  Otherwise they store pairs of rows, which `first` does not split since it is
+     * even. */
+    size_t apart = !rows->transposed ? rows->width : is_paired(rows->type) ? 2 : 1;
     part.start = block_of(rows, (size_t)span->layer, (span->block + i) % rows->n_block, span->head);
+    if (rows->type == WEIGHTS_Q8)
+        part.scale = (const float *)(const void *)(part.start + elements_bytes(rows)) + part.first;
     part.start += part.first * apart * element_size(rows);
     return part;
 }
@@ -215,23 +250,94 @@ static void multiply_part(const struct rows *rows, const struct kernels *kernels
         kernels->multiply[rows->type](m, n, k, a + first, lda, b->start, ldb, add, c, ldc, next);
 }
 
+/* The address that is read after part i, and the scales of the next part prefetched. */
+static const void *fetch_next(const struct rows *rows, const struct row_span *span, size_t i,
+                              const void *after) {
+    if (i + 1 == count_parts(span))
+        return after;
+    const struct part next = get_part(rows, span, i + 1);
+    for (size_t j = 0; next.scale && j < next.n; j += 64 / sizeof *next.scale)
+        __builtin_prefetch(next.scale + j);
+    return next.start;
+}
+
+/* Multiplies the columns of S[m, n] by the part's scales. */
+static void scale_columns(const struct part *part, size_t m, float *restrict s, size_t lds) {
+    for (size_t t = 0; t < m; t++, s += lds)
+        for (size_t j = 0; j < part->n; j += PART)
+            for (size_t l = 0; l < PART; l++)
+                s[j + l] *= part->scale[j + l];
+}
+
+/* Rows of Q or S, and elements of a row, that are rounded together, to 16 bits with a scale for
+ * each row. */
+enum { FACTOR_ROWS = 48, FACTOR_DEPTH = 2 * Q8_BLOCK };
+
+struct factor {
+    int16_t rows[FACTOR_ROWS * FACTOR_DEPTH];
+    float scale[FACTOR_ROWS];
+};
+
+/* rows_score of at most FACTOR_ROWS queries in q8. */
+static void score_q8(const struct rows *rows, const struct kernels *kernels,
+                     const struct row_span *span, size_t m, const float *q, size_t d_head, float *s,
+                     size_t lds, const void *after) {
+    struct factor factor;
+    for (size_t d = 0; d < d_head; d += FACTOR_DEPTH) {
+        size_t depth = smaller(d_head - d, FACTOR_DEPTH);
+        bool last = d + depth == d_head;
+        kernels->round(m, depth, q + d, d_head, factor.rows, factor.scale);
+        for (size_t i = span->first / ROW_BLOCK; i < count_parts(span); i++) {
+            const struct part part = get_part(rows, span, i);
+            float *columns = s + i * ROW_BLOCK + part.first;
+            kernels->multiply_i8(m, part.n, (depth + 1) / 2 * 2, factor.rows,
+                                 q8_blocks(depth) * Q8_BLOCK, factor.scale,
+                                 (const int8_t *)part.start + d * ROW_BLOCK, ROW_BLOCK, d > 0,
+                                 columns, lds, fetch_next(rows, span, i, last ? after : NULL));
+            if (last)
+                scale_columns(&part, m, columns, lds);
+        }
+    }
+}
+
 void rows_score(const struct rows *rows, const struct kernels *kernels, const struct row_span *span,
                 size_t m, const float *q, size_t d_head, float *s, size_t lds, const void *after) {
-    for (size_t i = span->first / ROW_BLOCK; i < count_parts(span); i++) {
+    for (size_t t = 0; rows->type == WEIGHTS_Q8 && t < m; t += FACTOR_ROWS)
+        score_q8(rows, kernels, span, smaller(m - t, FACTOR_ROWS), q + t * d_head, d_head,
+                 s + t * lds, lds, after);
+    for (size_t i = span->first / ROW_BLOCK; rows->type != WEIGHTS_Q8 && i < count_parts(span);
+         i++) {
         const struct part part = get_part(rows, span, i);
-        const void *next = i + 1 < count_parts(span) ? get_part(rows, span, i + 1).start : after;
         multiply_part(rows, kernels, m, q, d_head, 0, &part, false, s + i * ROW_BLOCK + part.first,
-                      lds, next);
+                      lds, fetch_next(rows, span, i, after));
+    }
+}
+
+/* rows_weigh of a part in q8. */
+static void weigh_q8(const struct rows *rows, const struct kernels *kernels,
+                     const struct part *part, size_t m, float *s, size_t lds, float *out,
+                     const void *next) {
+    struct factor factor;
+    for (size_t t = 0, n; t < m; t += n, s += n * lds, out += n * rows->width, next = NULL) {
+        n = smaller(m - t, FACTOR_ROWS);
+        scale_columns(part, n, s, lds);
+        kernels->round(n, part->n, s, lds, factor.rows, factor.scale);
+        kernels->multiply_i8(n, rows->width, part->n, factor.rows, Q8_BLOCK, factor.scale,
+                             (const int8_t *)part->start, rows->width, true, out, rows->width,
+                             next);
     }
 }
 
 void rows_weigh(const struct rows *rows, const struct kernels *kernels, const struct row_span *span,
-                size_t m, const float *s, size_t lds, float *out, const void *after) {
+                size_t m, float *s, size_t lds, float *out, const void *after) {
     for (size_t i = span->first / ROW_BLOCK; i < count_parts(span); i++) {
         const struct part part = get_part(rows, span, i);
-        const void *next = i + 1 < count_parts(span) ? get_part(rows, span, i + 1).start : after;
-        multiply_part(rows, kernels, m, s, lds, i * ROW_BLOCK + part.first, &part, true, out,
-                      rows->width, next);
+        const void *next = fetch_next(rows, span, i, after);
+        size_t first = i * ROW_BLOCK + part.first;
+        if (rows->type == WEIGHTS_Q8)
+            weigh_q8(rows, kernels, &part, m, s + first, lds, out, next);
+        else
+            multiply_part(rows, kernels, m, s, lds, first, &part, true, out, rows->width, next);
     }
 }
 

@@ -18,19 +18,20 @@ static inline size_t in_blocks(size_t rows) {
     return (rows + ROW_BLOCK - 1) / ROW_BLOCK * ROW_BLOCK;
 }
 
-/* A block is [width, ROW_BLOCK] if `transposed`, else [ROW_BLOCK, width].  In bf16 pairs of rows of
- * this array are interleaved, element by element (see multiply_bf16). */
+/* A block is [width, ROW_BLOCK] if `transposed`, else [ROW_BLOCK, width].  In bf16 and q8
+ * pairs of rows of this array are interleaved, element by element (see multiply_bf16).  In q8 the
+ * elements are integers, and ROW_BLOCK f32 scales follow them, one for each row. */
 struct rows {
-    enum weights_type type; /* f32, f16 or bf16 */
+    enum weights_type type; /* f32, f16, bf16 or q8 */
     bool transposed;
     size_t n_layer, n_block, n_head;
-    size_t width; /* elements of a row; an even number in bf16 */
+    size_t width; /* elements of a row; an even number in bf16 and q8 */
     char *data;   /* n_block n_layer n_head blocks, initially zero */
 };
 
 enum weights_type rows_type(txl_memory_type memory_type);
-/* Bytes of an element. */
-size_t rows_element_size(txl_memory_type memory_type);
+/* Bytes of n elements in rows of n_head heads. */
+size_t rows_bytes(txl_memory_type memory_type, size_t n_head, size_t n);
 
 /* Plans n_row rows of keys or positions, whose data rows_lay_out takes.  They are transposed, so
  * that the scores of a block are one product. */
@@ -47,7 +48,8 @@ size_t rows_plan(txl_memory_type memory_type, int n_layer, int n_head, int d_hea
 void rows_lay_out(struct rows *rows, struct arena *arena);
 
 /* Writes elements[n], n <= width, to row `row` of the layer and head; the row's other elements
- * stay.  f16 and bf16 round to nearest even; f16 clamps to +-65504. */
+ * stay.  f16 and bf16 round to nearest even; f16 clamps to +-65504.  q8 scales the row as a whole
+ * (see narrow_i8). */
 void rows_put(const struct rows *rows, const struct kernels *kernels, size_t layer, size_t row,
               size_t head, const float *elements, size_t n);
 
@@ -55,11 +57,13 @@ void rows_put(const struct rows *rows, const struct kernels *kernels, size_t lay
 void rows_put_heads(const struct rows *rows, const struct kernels *kernels, size_t layer,
                     size_t row, size_t n, const float *elements, size_t d_head);
 
-/* Read and write a row's keys and values of all heads: elements[2, n_head, d_head], keys first. */
+/* Copy a row's keys and values of all heads out and in: elements[2, n_head, d_head] as they are
+ * stored, keys first.  In q8 each head's scale, an f32, comes before its elements; `bytes` need no
+ * alignment. */
 void rows_export(const struct rows *keys, const struct rows *values, size_t layer, size_t row,
-                 size_t d_head, float *elements);
-void rows_import(const struct rows *keys, const struct rows *values, const struct kernels *kernels,
-                 size_t layer, size_t row, size_t d_head, const float *elements);
+                 size_t d_head, void *bytes);
+void rows_import(const struct rows *keys, const struct rows *values, size_t layer, size_t row,
+                 size_t d_head, const void *bytes);
 
 /* Converts A[m, k] with row stride lda >= k, in place, for products with blocks of `rows`.  In
  * bf16, each row is rounded into its first half, and a zero follows if k is odd.  Other types leave
@@ -84,9 +88,10 @@ void rows_score(const struct rows *rows, const struct kernels *kernels, const st
 
 /* out[m, width] += S V for a span of values: S[m, end] from rows_round_factor with row stride lds,
  * zero from `end` to the end of its block.  Up to 15 rows before `first` take part too: their
- * weights or values must be zero.  `after` as in rows_score. */
+ * weights or values must be zero.  In q8 the values' scales multiply S in place.  `after` as in
+ * rows_score. */
 void rows_weigh(const struct rows *rows, const struct kernels *kernels, const struct row_span *span,
-                size_t m, const float *s, size_t lds, float *out, const void *after);
+                size_t m, float *s, size_t lds, float *out, const void *after);
 
 /* Copies one block, of all layers and heads, between rows of the same shape and type. */
 void rows_copy_block(struct rows *to, const struct rows *from, size_t block);

@@ -16,9 +16,13 @@
 /* Taking snapshots of sessions, and restoring them. */
 /* ---- Sizes -------------------------------------------------------------------------------- */
 
+static size_t row_bytes(const struct network *network, uint32_t memory_type) {
+    return rows_bytes(memory_type, network->row_heads, network->row_width);
+}
+
 uint64_t memory_position_bytes(const txl_model *model, uint32_t memory_type) {
     const struct network *network = model->network;
-    return (uint64_t)network->n_layer * network->row_width * rows_element_size(memory_type);
+    return (uint64_t)network->n_layer * row_bytes(network, memory_type);
 }
 
 static void header_settings(const struct memory_header *h, txl_settings *settings) {
@@ -85,47 +89,72 @@ static const char *model_name(const txl_model *model) {
     return slash ? slash + 1 : model->weights->name;
 }
 
-/* ---- Rows, as floats and as the file has them --------------------------------------------- */
+/* ---- Rows --------------------------------------------------------------------------------- */
 
-static void save_rows(const txl_session *s, const struct memory_header *h, float *row,
-                      uint8_t *out) {
+static void save_rows(const txl_session *s, const struct memory_header *h, uint8_t *out) {
     const struct network *network = s->model->network;
     for (int layer = 0; layer < network->n_layer; layer++) {
         for (uint64_t p = h->next - memory_positions(s->model, h); p < h->next; p++) {
-            s->model->family->export_row(s->timeline, layer, p, row);
-            weights_narrow(rows_type(h->memory_type), row, network->row_width, out);
-            out += network->row_width * rows_element_size(h->memory_type);
+            s->model->family->export_row(s->timeline, layer, p, out);
+            out += row_bytes(network, h->memory_type);
         }
     }
 }
 
-static void load_rows(txl_session *s, const struct memory_header *h, float *row,
-                      const uint8_t *in) {
+static void load_rows(txl_session *s, const struct memory_header *h, const uint8_t *in) {
     const struct network *network = s->model->network;
     for (int layer = 0; layer < network->n_layer; layer++) {
         for (uint64_t p = h->next - memory_positions(s->model, h); p < h->next; p++) {
-            s->model->kernels.widen[rows_type(h->memory_type)](in, NULL, 1, network->row_width,
-                                                               row);
-            s->model->family->import_row(s->timeline, layer, p, row);
-            in += network->row_width * rows_element_size(h->memory_type);
+            s->model->family->import_row(s->timeline, layer, p, in);
+            in += row_bytes(network, h->memory_type);
         }
     }
 }
 
-static bool are_finite(uint32_t memory_type, const uint8_t *bytes, uint64_t size) {
-    const float *wide = (const float *)bytes;
-    const uint16_t *half = (const uint16_t *)bytes;
-    const uint16_t exponent = memory_type == TXL_MEMORY_F16 ? 0x7c00 : 0x7f80;
-    for (uint64_t i = 0; i < size / rows_element_size(memory_type); i++)
-        if (memory_type == TXL_MEMORY_F32 ? !isfinite(wide[i]) : (half[i] & exponent) == exponent)
+static bool are_finite_f32(const uint8_t *bytes, uint64_t size) {
+    const float *x = (const float *)bytes;
+    for (uint64_t i = 0; i < size / sizeof *x; i++)
+        if (!isfinite(x[i]))
             return false;
     return true;
 }
 
-bool memory_is_finite(const txl_memory *memory) {
+static bool are_finite_16(uint16_t exponent, const uint8_t *bytes, uint64_t size) {
+    const uint16_t *x = (const uint16_t *)bytes;
+    for (uint64_t i = 0; i < size / sizeof *x; i++)
+        if ((x[i] & exponent) == exponent)
+            return false;
+    return true;
+}
+
+/* Heads of d_head elements, each after its scale. */
+static bool are_scaled(size_t d_head, const uint8_t *bytes, uint64_t size) {
+    for (uint64_t i = 0; i < size; i += sizeof(float) + d_head) {
+        float scale;
+        memcpy(&scale, bytes + i, sizeof scale);
+        if (!(scale >= 0 && isfinite(scale)))
+            return false;
+    }
+    return true;
+}
+
+static bool are_possible_rows(const txl_model *model, uint32_t memory_type, const uint8_t *bytes,
+                              uint64_t size) {
+    const struct network *network = model->network;
+    switch (memory_type) {
+    case TXL_MEMORY_F32:
+        return are_finite_f32(bytes, size);
+    case TXL_MEMORY_Q8:
+        return are_scaled(network->row_width / network->row_heads, bytes, size);
+    default:
+        return are_finite_16(memory_type == TXL_MEMORY_F16 ? 0x7c00 : 0x7f80, bytes, size);
+    }
+}
+
+bool memory_is_finite(const txl_model *model, const txl_memory *memory) {
     const struct memory_header *h = &memory->header;
-    return are_finite(TXL_MEMORY_F32, memory_part(memory, HIDDEN), h->part[HIDDEN].size) &&
-           are_finite(h->memory_type, memory_part(memory, ROWS), h->part[ROWS].size);
+    return are_finite_f32(memory_part(memory, HIDDEN), h->part[HIDDEN].size) &&
+           are_possible_rows(model, h->memory_type, memory_part(memory, ROWS), h->part[ROWS].size);
 }
 
 /* ---- Saving ------------------------------------------------------------------------------- */
@@ -136,9 +165,10 @@ static struct memory_header make_header(const txl_session *s, const txl_resume *
     struct memory_header h = {
         .magic = MEMORY_MAGIC,
         .major = (uint16_t)settings_major(s->model->family->settings, s->model->settings),
-        .minor = settings->arithmetic > 0 ? 2
-                 : resume->refresh > 0    ? 1
-                                          : 0,
+        .minor = settings->memory_type == TXL_MEMORY_Q8 ? 3
+                 : settings->arithmetic > 0             ? 2
+                 : resume->refresh > 0                  ? 1
+                                                        : 0,
         .model = s->model->weights->checksum,
         .tgt_len = settings->tgt_len,
         .mem_len = settings->mem_len,
@@ -157,7 +187,7 @@ static struct memory_header make_header(const txl_session *s, const txl_resume *
     h.part[ROWS].size =
         memory_positions(s->model, &h) * memory_position_bytes(s->model, h.memory_type);
     h.part[NAME].size = strnlen(model_name(s->model), MAX_NAME);
-    h.header_size = h.minor == 2   ? ROUNDS_END + sizeof(struct memory_arithmetic)
+    h.header_size = h.minor >= 2   ? ROUNDS_END + sizeof(struct memory_arithmetic)
                     : h.minor == 1 ? ROUNDS_END
                                    : sizeof h;
     h.file_size = h.header_size;
@@ -172,8 +202,7 @@ static struct memory_rounds make_rounds(const txl_resume *resume) {
     return rounds;
 }
 
-static void fill_memory(txl_memory *memory, const txl_session *s, const txl_resume *resume,
-                        float *row) {
+static void fill_memory(txl_memory *memory, const txl_session *s, const txl_resume *resume) {
     struct memory_header *h = &memory->header;
     const void *source[N_PART] = {[HIDDEN] = s->last,
                                   [SEGMENT] = s->timeline->segment,
@@ -182,7 +211,7 @@ static void fill_memory(txl_memory *memory, const txl_session *s, const txl_resu
     for (int i = 0; i < N_PART; i++) {
         uint8_t *to = memory_part(memory, i);
         if (i == ROWS)
-            save_rows(s, h, row, to);
+            save_rows(s, h, to);
         else if (h->part[i].size > 0)
             memcpy(to, source[i], h->part[i].size);
         h->part[i].checksum = XXH3_64bits(to, h->part[i].size);
@@ -215,21 +244,15 @@ txl_status txl_session_save(const txl_session *s, const txl_resume *resume, txl_
         return txl_fail(error, TXL_ARGUMENT, "a saved memory keeps at most %d recent ids",
                         MAX_RECENT);
     struct memory_header header = make_header(s, resume);
-    float *row = malloc(s->model->network->row_width * sizeof *row);
-    txl_memory *made = row ? memory_new("the saved memory", header.file_size) : NULL;
-    if (made) {
-        made->header = header;
-        made->arithmetic = s->timeline->settings.arithmetic;
-        if (header.minor > 0)
-            made->rounds = make_rounds(resume);
-        const struct rounding before = session_rounding(s);
-        fill_memory(made, s, resume, row);
-        session_restore_rounding(&before);
-    }
-    free(row);
+    txl_memory *made = memory_new("the saved memory", header.file_size);
     if (!made)
         return txl_fail_memory(error, "a copy of the memory", header.file_size);
-    if (!memory_is_finite(made)) {
+    made->header = header;
+    made->arithmetic = s->timeline->settings.arithmetic;
+    if (header.minor > 0)
+        made->rounds = make_rounds(resume);
+    fill_memory(made, s, resume);
+    if (!memory_is_finite(s->model, made)) {
         txl_memory_free(made);
         return txl_fail(error, TXL_FORMAT,
                         "%s: the network's keys or values are not finite, so that they cannot be "
@@ -253,7 +276,6 @@ txl_status memory_refuse_model(const struct memory_header *h, const char *name,
 static txl_status check_settings(const txl_session *s, const txl_memory *memory, txl_error *error) {
     const struct memory_header *h = &memory->header;
     const txl_settings *settings = &s->timeline->settings;
-    static const char *const types[] = {"f32", "f16", "bf16"};
     static const char *const arithmetics[] = {"fast", "exact"};
     int clamp_len = settings->clamp_len > 0 ? settings->clamp_len : -1;
     if (memory->arithmetic != settings->arithmetic)
@@ -269,9 +291,10 @@ static txl_status check_settings(const txl_session *s, const txl_memory *memory,
                     "%s: saved with tgt_len %d, mem_len %d, clamp_len %d, same_length %s, "
                     "memory_type %s, not with %d, %d, %d, %s, %s; take the saved ones",
                     memory->name, h->tgt_len, h->mem_len, h->clamp_len,
-                    h->same_length ? "yes" : "no", types[h->memory_type], settings->tgt_len,
-                    settings->mem_len, clamp_len, settings->same_length ? "yes" : "no",
-                    types[settings->memory_type]);
+                    h->same_length ? "yes" : "no", weights_type_name(rows_type(h->memory_type)),
+                    settings->tgt_len, settings->mem_len, clamp_len,
+                    settings->same_length ? "yes" : "no",
+                    weights_type_name(rows_type(settings->memory_type)));
 }
 
 txl_status txl_session_load(txl_session *s, const txl_memory *memory, txl_error *error) {
@@ -285,9 +308,6 @@ txl_status txl_session_load(txl_session *s, const txl_memory *memory, txl_error 
     txl_status status = check_settings(s, memory, error);
     if (status)
         return status;
-    float *row = malloc(t->network->row_width * sizeof *row);
-    if (!row)
-        return txl_fail_memory(error, "a row", t->network->row_width * sizeof *row);
     txl_session_reset(s);
     t->next = h->next;
     t->segment_start = h->segment_start;
@@ -295,10 +315,7 @@ txl_status txl_session_load(txl_session *s, const txl_memory *memory, txl_error 
     memcpy(s->last, memory_part(memory, HIDDEN), h->part[HIDDEN].size);
     if (h->part[SEGMENT].size > 0)
         memcpy(t->segment, memory_part(memory, SEGMENT), h->part[SEGMENT].size);
-    const struct rounding before = session_rounding(s);
-    load_rows(s, h, row, memory_part(memory, ROWS));
-    session_restore_rounding(&before);
-    free(row);
+    load_rows(s, h, memory_part(memory, ROWS));
     return TXL_OK;
 }
 
@@ -395,7 +412,7 @@ static bool is_possible(const txl_model *model, const struct memory_header *h) {
     const struct network *network = model->network;
     if (h->tgt_len < 1 || h->tgt_len > TXL_MAX_TGT_LEN || h->mem_len < 0 ||
         h->mem_len > TXL_MAX_MEM_LEN || h->clamp_len < -1 || h->clamp_len == 0 ||
-        h->same_length > 1 || h->tail > UINT8_MAX || h->memory_type > TXL_MEMORY_BF16 ||
+        h->same_length > 1 || h->tail > UINT8_MAX || h->memory_type > TXL_MEMORY_Q8 ||
         h->next > MAX_POSITION || h->segment_start > h->next)
         return false;
     bool unbounded = network->has_memory && h->same_length && h->mem_len > 0;
@@ -451,7 +468,7 @@ static txl_status check_memory_parts(const struct source *in, const txl_memory *
     if (!are_ids(bytes[SEGMENT], part[SEGMENT].size, n_token) ||
         !are_ids(bytes[RECENT], part[RECENT].size, n_token))
         return damaged(in, "an id in it is none of the vocabulary's", error);
-    if (!memory_is_finite(memory))
+    if (!memory_is_finite(in->model, memory))
         return damaged(in, "a number in it is not finite", error);
     return TXL_OK;
 }
@@ -496,6 +513,11 @@ static txl_status read_memory(struct source *in, txl_memory **memory, txl_error 
         status = damaged(in, "its parts do not fill it", error);
     if (!status)
         status = check_model(in, &header, error);
+    if (!status && header.memory_type > TXL_MEMORY_Q8 && header.minor > MEMORY_MINOR)
+        status = txl_fail(error, TXL_UNSUPPORTED,
+                          "%s: memory format version %u.%u, with a memory type that this txl does "
+                          "not know",
+                          in->name, header.major, header.minor);
     if (!status && !is_possible(in->model, &header))
         status = damaged(in, "its settings and sizes contradict each other", error);
     if (status)

@@ -14,7 +14,7 @@
 
 enum {
     MEMORY_MAJOR = 2, /* the newest; a memory has that which its model's settings take */
-    MEMORY_MINOR = 2,
+    MEMORY_MINOR = 3,
     MAX_HEADER = 4096,   /* room for members that later versions append */
     MAX_NAME = 255,      /* file names are no longer */
     MAX_RECENT = 1 << 20 /* ids; the longest memory has as many */
@@ -51,7 +51,8 @@ struct memory_rounds {
 };
 _Static_assert(sizeof(struct memory_rounds) == 16, "no padding");
 
-/* Follows in minor version 2, only for sessions of another arithmetic than the fast one. */
+/* Follows in minor version 2, for sessions of another arithmetic than the fast one, and in minor
+ * version 3, for rows in q8. */
 struct memory_arithmetic {
     uint32_t number, zero; /* number: of the exact arithmetic */
     uint64_t checksum;     /* of both */
@@ -79,8 +80,8 @@ uint64_t memory_positions(const txl_model *model, const struct memory_header *h)
 
 uint8_t *memory_part(const txl_memory *memory, int part);
 
-/* Whether all numbers are finite; a reader requires it too. */
-bool memory_is_finite(const txl_memory *memory);
+/* Whether all numbers are finite, and scales not negative; a reader requires it too. */
+bool memory_is_finite(const txl_model *model, const txl_memory *memory);
 
 /* Says that the memory was saved with another model, whose name is `saved_with`. */
 txl_status memory_refuse_model(const struct memory_header *h, const char *name,

@@ -1,6 +1,7 @@
 /* Sessions: making, resetting and copying them. */
 #include "session.h"
 #include "lib/base/error.h"
+#include "lib/network/kv_rows.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -99,9 +100,10 @@ static txl_status check_compute(const txl_model *model, txl_compute compute, txl
 
 /* The exact arithmetic covers what weights-format.md specifies. */
 static txl_status check_exact(const txl_settings *s, txl_error *error) {
-    if (s->memory_type == TXL_MEMORY_BF16)
+    if (s->memory_type == TXL_MEMORY_BF16 || s->memory_type == TXL_MEMORY_Q8)
         return txl_fail(error, TXL_UNSUPPORTED,
-                        "the exact arithmetic needs a memory in f32 or f16, not bf16");
+                        "the exact arithmetic needs a memory in f32 or f16, not %s",
+                        weights_type_name(rows_type(s->memory_type)));
     if (s->compute != TXL_COMPUTE_F32)
         return txl_fail(error, TXL_UNSUPPORTED,
                         "the exact arithmetic does not compute in %s; it is for the fast one",
@@ -116,7 +118,7 @@ static txl_status check_settings(const txl_model *model, const txl_settings *s, 
     if (s->mem_len < 0 || s->mem_len > TXL_MAX_MEM_LEN)
         return txl_fail(error, TXL_ARGUMENT, "mem_len must be from 0 to %d, not %d",
                         TXL_MAX_MEM_LEN, s->mem_len);
-    if (s->memory_type < TXL_MEMORY_F32 || s->memory_type > TXL_MEMORY_BF16)
+    if (s->memory_type < TXL_MEMORY_F32 || s->memory_type > TXL_MEMORY_Q8)
         return txl_fail(error, TXL_ARGUMENT, "unknown memory_type %d", (int)s->memory_type);
     if (s->arithmetic < TXL_ARITHMETIC_FAST || s->arithmetic > TXL_ARITHMETIC_EXACT)
         return txl_fail(error, TXL_ARGUMENT, "unknown arithmetic %d", (int)s->arithmetic);

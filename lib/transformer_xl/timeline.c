@@ -319,18 +319,18 @@ void timeline_forget(struct transformer_xl_timeline *timeline) {
 
 /* ---- Saving the ring ---------------------------------------------------------------------- */
 
-static void export_row(const struct timeline *base, int layer, uint64_t position, float *row) {
+static void export_row(const struct timeline *base, int layer, uint64_t position, void *row) {
     const struct transformer_xl_timeline *timeline = (const struct transformer_xl_timeline *)base;
     const struct kv_store *store = ring_find(&timeline->ring, position);
     rows_export(&store->keys, &store->values, (size_t)layer, ring_row(&timeline->ring, position),
                 (size_t)timeline->net->d_head, row);
 }
 
-static void import_row(struct timeline *base, int layer, uint64_t position, const float *row) {
+static void import_row(struct timeline *base, int layer, uint64_t position, const void *row) {
     struct transformer_xl_timeline *timeline = xl_timeline(base);
     const struct kv_store *own = timeline->ring.own;
-    rows_import(&own->keys, &own->values, timeline->base.compute.kernels, (size_t)layer,
-                ring_row(&timeline->ring, position), (size_t)timeline->net->d_head, row);
+    rows_import(&own->keys, &own->values, (size_t)layer, ring_row(&timeline->ring, position),
+                (size_t)timeline->net->d_head, row);
 }
 
 /* ---- The row in the table of families ----------------------------------------------------- */

@@ -64,6 +64,7 @@ static void set_dimensions(struct transformer_xl *net, const struct transformer_
     net->network.settings = s;
     net->network.n_layer = s->n_layer;
     net->network.row_width = 2 * (size_t)s->n_head * (size_t)s->d_head;
+    net->network.row_heads = 2 * (size_t)s->n_head;
     net->network.has_memory = attention_is_relative(net->attn_type);
     net->network.zero_memory = s->memory_start == MEMORY_ZEROS;
     net->network.same_length_more = s->same_length_reach == REACH_MEM_LEN_AND_1;
@@ -148,7 +149,8 @@ void transformer_xl_costs(const struct network *network, const txl_settings *set
     struct rows_seen seen = rows_seen(net, settings);
     double width = (double)net->n_head * net->d_head;
     double rows = (2 * seen.visible + seen.distances) * net->n_layer;
-    bytes += (uint64_t)(rows * width * (double)rows_element_size(settings->memory_type));
+    size_t each = rows_bytes(settings->memory_type, (size_t)net->n_head, head_width(net));
+    bytes += (uint64_t)(rows * (double)each);
     if (net->attn_type == ATTENTION_LEARNED_DISTANCE) /* their biases */
         bytes += (uint64_t)(seen.distances * net->n_layer * net->n_head * sizeof(float));
     costs->bytes = bytes;

@@ -158,16 +158,16 @@ static uint64_t first_row(const struct network *network, const txl_settings *set
     return memory_begin(settings, full ? next : segment_start);
 }
 
-static void export_row(const struct timeline *base, int layer, uint64_t position, float *row) {
+static void export_row(const struct timeline *base, int layer, uint64_t position, void *row) {
     const struct xlnet_timeline *timeline = (const struct xlnet_timeline *)base;
     rows_export(&timeline->keys, &timeline->values, (size_t)layer, position % timeline->capacity,
                 (size_t)timeline->net->d_head, row);
 }
 
-static void import_row(struct timeline *base, int layer, uint64_t position, const float *row) {
+static void import_row(struct timeline *base, int layer, uint64_t position, const void *row) {
     struct xlnet_timeline *timeline = xlnet_timeline(base);
-    rows_import(&timeline->keys, &timeline->values, timeline->base.compute.kernels, (size_t)layer,
-                position % timeline->capacity, (size_t)timeline->net->d_head, row);
+    rows_import(&timeline->keys, &timeline->values, (size_t)layer, position % timeline->capacity,
+                (size_t)timeline->net->d_head, row);
 }
 
 /* ---- The row in the table of families ----------------------------------------------------- */

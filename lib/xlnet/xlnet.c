@@ -17,6 +17,7 @@ static void set_dimensions(struct xlnet *net, const struct xlnet_settings *s) {
     net->band.n_token = (size_t)s->model.n_token;
     net->network.n_layer = s->n_layer;
     net->network.row_width = 2 * (size_t)s->n_head * (size_t)s->d_head;
+    net->network.row_heads = 2 * (size_t)s->n_head;
     net->network.has_memory = true;
     net->network.bands =
         (struct bands){.d_model = (size_t)s->d_model, .scale = 1, .n_band = 1, .band = &net->band};
@@ -84,8 +85,9 @@ void xlnet_costs(const struct network *network, const txl_settings *settings, tx
     double generated = settings->mem_len + 1, distances = generated;
     if (settings->clamp_len > 0 && distances > settings->clamp_len + 1)
         distances = settings->clamp_len + 1;
-    size_t element = rows_element_size(settings->memory_type);
-    costs->bytes = bytes + (uint64_t)((2 * generated + distances) * width * (double)element);
+    size_t each = rows_bytes(settings->memory_type, (size_t)net->n_head,
+                             (size_t)net->n_head * (size_t)net->d_head);
+    costs->bytes = bytes + (uint64_t)((2 * generated + distances) * net->n_layer * (double)each);
     double scored = settings->mem_len + (settings->tgt_len + 1) / 2.0;
     double keys = 2 * width * net->d_model; /* W_k and W_v */
     costs->flops = 2 * (uint64_t)(2 * (double)layers - keys + (double)head + 6 * scored * width);

@@ -332,7 +332,7 @@ static void make_memories(const struct seeds *s) {
         free(bytes);
         txl_model_defaults(model, &settings);
         settings.threads = 1;
-        settings.memory_type = (txl_memory_type)(i % (TXL_MEMORY_BF16 + 1));
+        settings.memory_type = (txl_memory_type)(i % (TXL_MEMORY_Q8 + 1));
         take_memory(s, i, model, settings, 0);
         take_memory(s, i, model, settings, 2);
         settings.same_length = settings.mem_len > 0 && !tiny_models[i].activation;

@@ -235,6 +235,47 @@ TEST(multiplications_of_bf16) {
     }
 }
 
+/* C (+)= diag(scale) A B of integers, B by pairs of rows.  The sums are exact: only the last
+ * product and sum round. */
+TEST(multiplications_of_8_bits) {
+    static float c[50 * 150], scale[50], alone[150];
+    static int16_t a[50 * (512 + 4)];
+    static int8_t b[512 * 160];
+    static const size_t depths[] = {2, 16, 30, 64, 130, 512};
+    static const size_t widths[] = {16, 32, 48, 64, 80, 144};
+    for (size_t v = 0; kernels_at(v); v++) {
+        for (size_t s = 0; s < 6 * 12; s++) {
+            size_t k = depths[s % 6], n = widths[s / 6 % 6], m = 7 * s % 13 + s / 36;
+            size_t lda = k + 2 * (s % 3), ldb = n + s % 5, ldc = n + 3;
+            bool add = s / 6 % 2, most = s % 7 == 0; /* the largest sums that there can be */
+            for (size_t i = 0; i < m * lda; i++)
+                a[i] = most ? INT16_MAX : (int16_t)(32767 * number());
+            for (size_t i = 0; i < k * ldb; i++)
+                b[i] = most ? INT8_MIN : (int8_t)(127 * number());
+            fill(scale, m);
+            for (size_t i = 0; i < m * ldc; i++)
+                c[i] = 3;
+            kernels_at(v)->multiply_i8(m, n, k, a, lda, scale, b, ldb, add, c, ldc,
+                                       s % 3 ? b : NULL);
+            for (size_t i = 0; i < m; i++) {
+                for (size_t j = 0; j < n; j++) {
+                    int64_t sum = 0;
+                    for (size_t l = 0; l < k; l++)
+                        sum += (int64_t)a[i * lda + l] * b[l / 2 * 2 * ldb + 2 * j + l % 2];
+                    double product = (double)sum * scale[i], expected = product + (add ? 3 : 0);
+                    assert_true(fabs(expected - c[i * ldc + j]) <= 0x1p-22 * fabs(product) + 1e-6);
+                }
+                assert_true(c[i * ldc + n] == 3);
+                for (size_t j = 0; j < n; j++)
+                    alone[j] = 3;
+                kernels_at(v)->multiply_i8(1, n, k, a + i * lda, lda, scale + i, b, ldb, add, alone,
+                                           n, NULL);
+                assert_memory_equal(alone, c + i * ldc, n * sizeof *alone);
+            }
+        }
+    }
+}
+
 /* Y = act(X B^T + bias) through panels. */
 static void check_panels(const struct kernels *kernels, bool rounds, int type, size_t s, size_t m) {
     static float x[PANEL_WIDTH * MAX], wide[PANEL_ROWS * MAX], narrow[PANEL_ROWS * MAX];
@@ -459,6 +500,40 @@ TEST(narrowing_to_bf16) {
             assert_memory_equal(in, out, (n - 1) * sizeof *out);
             memcpy(out, (uint16_t *)in + n - 1, sizeof *out);
             assert_true(isnan(float_of_bf16(out[0])));
+        }
+    }
+}
+
+TEST(narrowing_to_8_bits) {
+    static float in[MAX];
+    static int8_t out[MAX + 1], expected[MAX];
+    static const float magnitudes[] = {1, 0x1p-99f, 0x1p-101f, 0, 3e38f};
+    for (size_t v = 0; kernels_at(v); v++) {
+        for (size_t s = 0; s < 5 * N_SIZE; s++) {
+            size_t n = sizes[s / 5];
+            fill(in, n);
+            for (size_t i = 0; i < n; i++)
+                in[i] *= magnitudes[s % 5];
+            /* Halves between integers: with 127 the scale is the magnitude itself. */
+            if (s % 5 == 0 && n > 8) {
+                static const float halves[] = {127, 0.5F, 1.5F, -2.5F, -126.5F, 63.5F, -0.5F};
+                memcpy(in + n - 7, halves, sizeof halves);
+            }
+            float scale = q8_scale(in, n);
+            scale = scale * Q8_MAX > 0x1p-100f ? scale : 0;
+            for (size_t i = 0; i < n; i++)
+                expected[i] = q8_of_float(in[i], scale);
+            out[n] = 99;
+            assert_true(kernels_at(v)->narrow_i8(in, n, out) == scale);
+            assert_memory_equal(out, expected, n);
+            assert_int_equal(out[n], 99);
+            for (int odd = 0; odd < 3; odd++) {
+                const float numbers[] = {(float)NAN, (float)INFINITY, -(float)INFINITY};
+                in[n / 2] = numbers[odd];
+                assert_true(isnan(kernels_at(v)->narrow_i8(in, n, out)));
+                for (size_t i = 0; i < n; i++)
+                    assert_int_equal(out[i], 0);
+            }
         }
     }
 }

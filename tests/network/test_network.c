@@ -376,13 +376,14 @@ EVERY_CASE(new_sessions_are_the_same_in_any_company) {
 }
 
 /* These tiny random models feel rounding more than trained ones do. */
-EVERY_CASE(memory_of_16_bits_loses_little) {
+EVERY_CASE(narrow_memory_loses_little) {
     txl_settings settings = case_settings(c, 2);
     float *wide = case_nats(c, &settings, c->n);
-    for (int t = 0; t < 2; t++) {
-        const double looser = t == 0 ? 1 : 8; /* three bits fewer */
-        const char *name = t == 0 ? "f16 memory" : "bf16 memory";
-        settings.memory_type = t == 0 ? TXL_MEMORY_F16 : TXL_MEMORY_BF16;
+    for (int t = 0; t < 3; t++) {
+        static const char *const names[] = {"f16 memory", "bf16 memory", "q8 memory"};
+        const double looser = t == 0 ? 1 : 8; /* three bits fewer, in q8 at most four */
+        const char *name = names[t];
+        settings.memory_type = (txl_memory_type)(TXL_MEMORY_F16 + t);
         float *narrow = case_nats(c, &settings, c->n), *single = case_nats(c, &settings, 1);
         double sum = 0;
         for (size_t i = 0; i + 1 < c->n; i++) {

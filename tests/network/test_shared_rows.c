@@ -264,7 +264,7 @@ TEST(after_projected_zeros) {
 
 TEST(with_all_kernels) {
     for (size_t v = 0; use_kernels(v); v++) {
-        for (int type = TXL_MEMORY_F32; type <= TXL_MEMORY_BF16; type++) {
+        for (int type = TXL_MEMORY_F32; type <= TXL_MEMORY_Q8; type++) {
             txl_settings settings = by_segments;
             settings.memory_type = (txl_memory_type)type;
             try_case("enwik8-zip", &settings);

@@ -299,6 +299,9 @@ TEST(refusals) {
     other.memory_type = TXL_MEMORY_BF16;
     assert_int_equal(txl_session_new(c.model, &other, &session, &error), TXL_UNSUPPORTED);
     assert_non_null(strstr(error.message, "not bf16"));
+    other.memory_type = TXL_MEMORY_Q8;
+    assert_int_equal(txl_session_new(c.model, &other, &session, &error), TXL_UNSUPPORTED);
+    assert_non_null(strstr(error.message, "not q8"));
     other = settings;
     other.compute = TXL_COMPUTE_INT8;
     assert_int_equal(txl_session_new(c.model, &other, &session, &error), TXL_UNSUPPORTED);

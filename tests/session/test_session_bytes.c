@@ -152,7 +152,7 @@ static void assert_settings_exact(const txl_model *model, const char *name) {
     txl_model_defaults(model, &settings);
     bool has_same_length = txl_model_family(model) == TXL_FAMILY_TRANSFORMER_XL;
     settings.same_length = has_same_length && settings.same_length;
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 8; i++) {
         settings.threads = i % 2 ? 3 : 1;
         settings.memory_type = (txl_memory_type)(i / 2);
         assert_exact(model, &settings, name);
@@ -275,6 +275,7 @@ TEST(a_session_holds_what_is_stated) {
     assert_holds_what_is_stated(wide_model(50000, 256, 2000), TXL_MEMORY_F32);
     assert_holds_what_is_stated(wide_model(2000, 512, 3000), TXL_MEMORY_F16);
     assert_holds_what_is_stated(wide_model(200000, 64, 5000), TXL_MEMORY_BF16);
+    assert_holds_what_is_stated(wide_model(2000, 512, 3000), TXL_MEMORY_Q8);
     assert_holds_what_is_stated(xlnet_model(3000, 256, 2000), TXL_MEMORY_F32);
 }
 

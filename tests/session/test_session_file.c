@@ -1,5 +1,6 @@
 /* Saved memories: a session that is saved at any point and loaded, from memory or from a file,
  * continues bit for bit as it would have; and any change of the file is detected. */
+#include "lib/session/model.h"
 #include "tests/files.h"
 #include "tests/model_cases.h"
 
@@ -103,9 +104,9 @@ TEST(every_case_goes_on_bit_for_bit) {
     for (size_t i = 0; case_names[i]; i++) {
         struct model_case c;
         case_open(&c, case_names[i], NULL, -1);
-        static const txl_memory_type types[] = {TXL_MEMORY_F32, TXL_MEMORY_F32, TXL_MEMORY_F16,
-                                                TXL_MEMORY_BF16};
-        for (int way = 0; way < 4; way++) {
+        static const txl_memory_type types[] = {TXL_MEMORY_F32,  TXL_MEMORY_F32, TXL_MEMORY_F16,
+                                                TXL_MEMORY_BF16, TXL_MEMORY_Q8,  TXL_MEMORY_Q8};
+        for (int way = 0; way < 6; way++) {
             txl_settings settings = some_settings(&c, way % 2, types[way]);
             check_case(&c, &settings);
         }
@@ -246,9 +247,9 @@ struct small {
     size_t n;
 };
 
-static void open_small(struct small *small, const char *name) {
+static void open_small(struct small *small, const char *name, txl_memory_type type) {
     txl_error error;
-    txl_settings settings = {.tgt_len = 3, .mem_len = 2, .threads = 1};
+    txl_settings settings = {.tgt_len = 3, .mem_len = 2, .threads = 1, .memory_type = type};
     if (strncmp(name, "absolute", strlen("absolute")) == 0)
         settings.mem_len = 0;
     case_open(&small->c, name, NULL, -1);
@@ -271,9 +272,9 @@ static void close_small(struct small *small) {
 static const char *const damaged_cases[] = {"enwik8-zip", "absolute-learned"};
 
 TEST(every_altered_byte_is_noticed) {
-    for (size_t k = 0; k < 2; k++) {
+    for (size_t k = 0; k < 3; k++) {
         struct small s;
-        open_small(&s, damaged_cases[k]);
+        open_small(&s, damaged_cases[k % 2], k < 2 ? TXL_MEMORY_F32 : TXL_MEMORY_Q8);
         for (size_t i = 0; i < s.n; i += i < 400 ? 1 : 997) {
             s.bytes[i] ^= 0x20;
             put_file(s.path, s.bytes, s.n);
@@ -287,7 +288,7 @@ TEST(every_altered_byte_is_noticed) {
 TEST(every_other_length_is_noticed) {
     for (size_t k = 0; k < 2; k++) {
         struct small s;
-        open_small(&s, damaged_cases[k]);
+        open_small(&s, damaged_cases[k], TXL_MEMORY_F32);
         for (size_t length = 0; length <= s.n + 1; length += length < 400 ? 1 : 997) {
             if (length == s.n)
                 continue;
@@ -300,6 +301,7 @@ TEST(every_other_length_is_noticed) {
 
 /* Offsets of weights-format.md. */
 enum {
+    MINOR = 10,
     HEADER_SIZE = 12,
     TGT_LEN = 32,
     MEM_LEN = 36,
@@ -319,8 +321,14 @@ static uint64_t load_u64(const uint8_t *at) {
     return value;
 }
 
-static void seal(uint8_t *bytes, size_t n) {
-    uint64_t at = HEADER;
+static uint32_t load_u32(const uint8_t *at) {
+    uint32_t value;
+    memcpy(&value, at, sizeof value);
+    return value;
+}
+
+static void seal(uint8_t *bytes, size_t n, uint64_t header) {
+    uint64_t at = header;
     for (int i = 0; i < 5; i++) {
         uint64_t size = load_u64(bytes + PARTS + 16 * i);
         if (at <= n && size <= n - at) {
@@ -365,7 +373,7 @@ TEST(impossible_values_are_refused) {
         {"an infinite key", HEADER, 3, 0},
     };
     struct small s;
-    open_small(&s, "enwik8-zip");
+    open_small(&s, "enwik8-zip", TXL_MEMORY_F32);
     const uint8_t *bytes = s.bytes;
     uint8_t *forged = calloc(s.n, 1);
     assert_non_null(forged);
@@ -382,15 +390,63 @@ TEST(impossible_values_are_refused) {
         else
             memcpy(forged + (lies[i].size == 2 ? HEADER : rows_at), &numbers[lies[i].size - 2],
                    sizeof numbers[0]);
-        seal(forged, s.n);
+        seal(forged, s.n, HEADER);
         put_file(s.path, forged, s.n);
         assert_refused(&s.c, s.path, lies[i].what, lies[i].offset);
     }
     /* The forger's tool itself makes files that are read. */
     memcpy(forged, bytes, s.n);
-    seal(forged, s.n);
+    seal(forged, s.n, HEADER);
     assert_memory_equal(forged, bytes, s.n);
     free(forged);
+    close_small(&s);
+}
+
+/* Puts the bytes, sealed, into the file, and reads it. */
+static txl_status read_forged(const struct small *s, uint8_t *bytes, txl_error *error) {
+    txl_memory *memory = NULL;
+    seal(bytes, s->n, load_u32(bytes + HEADER_SIZE));
+    put_file(s->path, bytes, s->n);
+    txl_status status = txl_memory_read(s->path, s->c.model, &memory, error);
+    txl_memory_free(memory);
+    return status;
+}
+
+/* Minor version 3 has the fields of a round and of the arithmetic, and each head's scale before its
+ * integers. */
+TEST(impossible_scales_are_refused) {
+    static const float scales[] = {(float)NAN, (float)INFINITY, -1e-30F};
+    struct small s;
+    txl_error error;
+    open_small(&s, "enwik8-zip", TXL_MEMORY_Q8);
+    const size_t n_head = s.c.model->network->row_heads;
+    const size_t head = sizeof(float) + s.c.model->network->row_width / n_head;
+    size_t rows_at = load_u32(s.bytes + HEADER_SIZE), size = load_u64(s.bytes + PARTS + 48);
+    for (int i = 0; i < 3; i++)
+        rows_at += load_u64(s.bytes + PARTS + 16 * i);
+    assert_int_equal(rows_at - load_u64(s.bytes + PARTS) - load_u64(s.bytes + PARTS + 16) -
+                         load_u64(s.bytes + PARTS + 32),
+                     216);
+    assert_int_equal(size % (head * n_head), 0);
+    assert_int_equal(read_forged(&s, s.bytes, &error), TXL_OK);
+    for (size_t at = rows_at; at < rows_at + size; at += head) {
+        float scale;
+        memcpy(&scale, s.bytes + at, sizeof scale);
+        assert_true(scale > 0 && scale < 1);
+        for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
+            memcpy(s.bytes + at, &scales[i], sizeof scale);
+            assert_int_equal(read_forged(&s, s.bytes, &error), TXL_FORMAT);
+        }
+        memcpy(s.bytes + at, &scale, sizeof scale);
+        memset(s.bytes + at + sizeof scale, 0x80, head - sizeof scale); /* any integer will do */
+        assert_int_equal(read_forged(&s, s.bytes, &error), TXL_OK);
+    }
+    /* A type that comes later is named, not taken for damage. */
+    s.bytes[MEMORY_TYPE] = TXL_MEMORY_Q8 + 1;
+    assert_int_equal(read_forged(&s, s.bytes, &error), TXL_FORMAT);
+    s.bytes[MINOR]++;
+    assert_int_equal(read_forged(&s, s.bytes, &error), TXL_UNSUPPORTED);
+    assert_non_null(strstr(error.message, "version 1.4"));
     close_small(&s);
 }
 

@@ -324,7 +324,8 @@ TEST(a_token_changes_as_is_said) {
                 {"bf16", TXL_MEMORY_F32, TXL_COMPUTE_BF16, 0.0040, 0.11},
                 {"q8", TXL_MEMORY_F32, TXL_COMPUTE_INT8, 0.018, 0.35},
                 {"f32", TXL_MEMORY_F16, TXL_COMPUTE_F32, 0.0009, 0.026},
-                {"f32", TXL_MEMORY_BF16, TXL_COMPUTE_F32, 0.0074, 0.33}};
+                {"f32", TXL_MEMORY_BF16, TXL_COMPUTE_F32, 0.0074, 0.33},
+                {"f32", TXL_MEMORY_Q8, TXL_COMPUTE_F32, 0.025, 0.49}};
     static float nats[N_DRAWN], rounded[N_DRAWN];
     static int32_t ids[N_DRAWN + 1];
     txl_model *model;

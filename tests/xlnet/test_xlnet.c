@@ -420,7 +420,7 @@ TEST(saved_memory_goes_on) {
     struct model_case c;
     txl_error error;
     case_open(&c, cases[5], NULL, -1);
-    for (int type = TXL_MEMORY_F32; type <= TXL_MEMORY_BF16; type++) {
+    for (int type = TXL_MEMORY_F32; type <= TXL_MEMORY_Q8; type++) {
         txl_settings settings = {.tgt_len = 16,
                                  .mem_len = 24,
                                  .clamp_len = -1,
