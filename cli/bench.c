@@ -628,7 +628,7 @@ static const struct option_row options[] = {
     TGT_LEN_ROW(.standard = "the checkpoint's", .offset = PLACE(session.tgt_len)),
     CLAMP_LEN_ROW(.standard = "the checkpoint's", .offset = PLACE(session.clamp_len)),
     SAME_LENGTH_ROW(.standard = "the checkpoint's", .offset = PLACE(session.same_length)),
-    MEMORY_TYPE_ROW(PLACE(session.memory_type)),
+    MEMORY_TYPE_ROW(.standard = "f32", .offset = PLACE(session.memory_type)),
     COMPUTE_ROW(PLACE(session.compute)),
     {"mode", OPTION_CHOICE, PLACE(mode),
      "measure scoring whole segments, generating with a full memory, generating with all "

@@ -615,7 +615,7 @@ static const struct option_row rows[] = {
      .argument = "K", .standard = "0", .most = INT32_MAX - 1},
     RAW_OUTPUT_ROW(struct fill_options, raw_output),
     LENGTH_ROWS(struct fill_options, session),
-    MEMORY_TYPE_ROW(PLACE(session.memory_type)),
+    MEMORY_TYPE_ROW(.standard = "f32", .offset = PLACE(session.memory_type)),
     COMPUTE_ROW(PLACE(session.compute)),
     MODEL_ROW,
     LOW_MEMORY_ROW,

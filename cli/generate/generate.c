@@ -97,6 +97,15 @@ static bool choose_reading(struct generate *g) {
     return true;
 }
 
+/* Generating is bound by the bytes that it reads, so memory in 16 bits is the default.  A saved
+ * memory has its own type. */
+static void choose_memory_type(struct generate *g) {
+    const struct generate_options *o = g->options;
+    bool free = o->session.memory_type == CHOICE_UNSET && !g->memory && !o->dynamic.on;
+    if (free && g->settings.arithmetic == TXL_ARITHMETIC_FAST)
+        g->settings.memory_type = TXL_MEMORY_F16;
+}
+
 static bool set_up(struct generate *g, struct generate_options *options) {
     txl_error error;
     if (!model_open(&g->model, &options->common) ||
@@ -113,6 +122,7 @@ static bool set_up(struct generate *g, struct generate_options *options) {
     if (!check_family(g))
         return false;
     settings_override(&g->settings, &options->session, &options->common);
+    choose_memory_type(g);
     if (!choose_reading(g) || !model_has_symbols(&g->model, options->logprobs))
         return false;
     txl_session *session;
@@ -464,7 +474,8 @@ static const struct option_row options[] = {
      .argument = "K", .standard = "0", .most = INT32_MAX - 1},
     {"ids", OPTION_FLAG, PLACE(ids), "read and print decimal ids"},
     RAW_OUTPUT_ROW(struct generate_options, raw_output),
-    SESSION_ROWS(struct generate_options, session),
+    SESSION_ROWS(struct generate_options, session,
+                 "f16, or f32 with --arithmetic exact or --dynamic"),
     ARITHMETIC_ROW(PLACE(session.arithmetic)),
     {"save-memory", OPTION_STRING, PLACE(save_memory),
      "write to FILE at the end what --load-memory needs to go on with the text", .file = FILE_WHOLE,

@@ -82,6 +82,7 @@ static bool need_session(struct interaction *i, const txl_memory *memory) {
     if (equal_settings(&settings, &g->settings))
         return true;
     settings.threads = g->settings.threads;
+    settings.compute = g->settings.compute;
     if (!session_open(&g->model, &settings, &session))
         return false;
     txl_session_free(g->sample.session);
@@ -304,13 +305,28 @@ static void save_session(struct interaction *i, char *argument) {
         terminal_note("%s: saved", argument);
 }
 
+/* A memory brings its own settings, except for the arithmetic, and for a type that the command line
+ * gives. */
+static bool may_load(const struct interaction *i, const char *name, const txl_memory *memory) {
+    const struct session_options *given = &i->options->session;
+    txl_settings saved;
+    txl_memory_settings(memory, &saved);
+    if (given->memory_type != CHOICE_UNSET && given->memory_type != (int)saved.memory_type)
+        return terminal_error("%s: saved with --memory-type %s, not %s", name,
+                              memory_types[saved.memory_type], memory_types[given->memory_type]);
+    if (given->arithmetic != (int)saved.arithmetic)
+        return terminal_error("%s: saved with --arithmetic %s, not %s", name,
+                              arithmetics[saved.arithmetic], arithmetics[given->arithmetic]);
+    return true;
+}
+
 static void load_session(struct interaction *i, char *argument) {
     txl_error error;
     txl_memory *memory;
     struct buffer text = {0};
     if (!terminal_report(txl_memory_read(argument, i->g->model.handle, &memory, &error), &error))
         return;
-    if (!need_session(i, memory)) {
+    if (!may_load(i, argument, memory) || !need_session(i, memory)) {
         txl_memory_free(memory);
         return;
     }

@@ -19,7 +19,7 @@ struct session_options {
 };
 
 extern const char *const weight_types[]; /* f32, f16, bf16, q8: of a weights file's matrices */
-extern const char *const memory_types[]; /* f32, f16, bf16: as txl_memory_type */
+extern const char *const memory_types[]; /* f32, f16, bf16, q8: as txl_memory_type */
 
 extern const char *const session_computes[]; /* f32, int8, bf16: as txl_compute */
 extern const char *const arithmetics[];      /* fast, exact: as txl_arithmetic */
@@ -53,10 +53,11 @@ enum { COMPUTE_F32, COMPUTE_BF16 };
     OPTION_ROW("same-length", OPTION_CHOICE, .choices = answers,                                   \
                .help = "let every token see exactly mem-len positions, itself included",           \
                __VA_ARGS__)
-#define MEMORY_TYPE_ROW(place)                                                                     \
-    OPTION_ROW("memory-type", OPTION_CHOICE, (place),                                              \
-               "keep keys, values and position rows in this type; 16 bits take half the memory",   \
-               .choices = memory_types, .standard = "f32")
+#define MEMORY_TYPE_ROW(...)                                                                       \
+    OPTION_ROW("memory-type", OPTION_CHOICE,                                                       \
+               .help = "keep keys, values and position rows in this type; f16 takes half the "     \
+                       "memory of f32, q8 a quarter",                                              \
+               .choices = memory_types, __VA_ARGS__)
 #define COMPUTE_ROW(place)                                                                         \
     OPTION_ROW("compute", OPTION_CHOICE, (place),                                                  \
                "bf16, int8: where weights in bf16, in q8, meet more than 8 rows of activations, "  \
@@ -77,11 +78,12 @@ enum { COMPUTE_F32, COMPUTE_BF16 };
                 .offset = offsetof(type, member.tgt_len)),                                         \
         MEM_LEN_ROW(.standard = "the checkpoint's", .offset = offsetof(type, member.mem_len)),     \
         CLAMP_LEN_ROW(.standard = "the checkpoint's", .offset = offsetof(type, member.clamp_len))
-#define SESSION_ROWS(type, member)                                                                 \
+#define SESSION_ROWS(type, member, memory_standard)                                                \
     LENGTH_ROWS(type, member),                                                                     \
         SAME_LENGTH_ROW(.standard = "the checkpoint's",                                            \
                         .offset = offsetof(type, member.same_length)),                             \
-        MEMORY_TYPE_ROW(offsetof(type, member.memory_type)),                                       \
+        MEMORY_TYPE_ROW(.standard = (memory_standard),                                             \
+                        .offset = offsetof(type, member.memory_type)),                             \
         COMPUTE_ROW(offsetof(type, member.compute))
 
 /* Overrides the settings that the command line gives. */

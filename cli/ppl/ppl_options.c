@@ -319,7 +319,7 @@ const struct option_row ppl_option_rows[] = {
     {"merge", OPTION_FLAG, PLACE(merge),
      "read from each FILE what --shard I/N --json printed, and print the result of all N, "
      "that of --batch N"},
-    SESSION_ROWS(struct ppl_options, session),
+    SESSION_ROWS(struct ppl_options, session, "f32"),
     ARITHMETIC_ROW(PLACE(session.arithmetic)),
     {"cache", OPTION_FLAG, PLACE(cache),
      "mix the model with counts of the text so far, as txl compress does: what repeats becomes "

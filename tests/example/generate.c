@@ -1,5 +1,5 @@
-/* Continues a prompt, as `txl generate --tokens 200 --seed 7` does, through the installed library:
- *     cc generate.c $(pkg-config --cflags --libs txl) -o generate
+/* Continues a prompt, as `txl generate --tokens 200 --seed 7 --memory-type f32` does, through the
+ * installed library: cc generate.c $(pkg-config --cflags --libs txl) -o generate
  *     ./generate model.txl "It was a dark and stormy night" */
 #include <err.h>
 #include <stdio.h>
