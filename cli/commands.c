@@ -5,11 +5,11 @@
 
 #include <string.h>
 
-const struct command *const commands[] = {&generate_command, &fill_command,     &ppl_command,
-                                          &tokenize_command, &compress_command, &decompress_command,
-                                          &train_command,    &convert_command,  &info_command,
-                                          &verify_command,   &bench_command,    &completion_command,
-                                          &help_command,     &version_command,  NULL};
+const struct command *const commands[] = {
+    &generate_command,   &fill_command,       &ppl_command,     &tokenize_command,
+    &compress_command,   &decompress_command, &train_command,   &serve_command,
+    &convert_command,    &info_command,       &verify_command,  &bench_command,
+    &completion_command, &help_command,       &version_command, NULL};
 
 const struct command *command_find(const char *name) {
     for (size_t i = 0; commands[i]; i++)

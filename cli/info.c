@@ -95,20 +95,6 @@ static txl_status resident_low_memory(const char *path, int threads, uint64_t *b
     return status;
 }
 
-/* The number of trained parameters: without the sinusoids' frequencies. */
-static uint64_t parameters(const txl_model *model) {
-    uint64_t sum = 0;
-    for (size_t i = 0; i < txl_model_n_tensor(model); i++) {
-        txl_tensor tensor;
-        uint64_t n = 1;
-        txl_model_tensor(model, i, &tensor);
-        for (int d = 0; d < tensor.n_dim; d++)
-            n *= tensor.shape[d];
-        sum += strcmp(tensor.name, "position.inv_freq") == 0 ? 0 : n;
-    }
-    return sum;
-}
-
 /* Adds the memory of a session with the published settings, and the most that the whole process
  * takes with it. */
 static int set_memory(json_t *object, const txl_model *model, uint64_t low_memory) {
@@ -137,10 +123,11 @@ static json_t *weights_object(const struct model *model, uint64_t low_memory, bo
     int failed = !output_json_append(object, json_loads(txl_model_settings_json(handle), 0, NULL));
     failed |= !settings_of_model(object, model);
     failed |= !output_json_append(
-        object, json_pack("{s:I, s:s, s:I, s:I, s:I}", "parameters", (json_int_t)parameters(handle),
-                          "checksum", model_checksum(model).text, "n_tensor",
-                          (json_int_t)txl_model_n_tensor(handle), "bytes_stored",
-                          (json_int_t)stored, "bytes_expanded", (json_int_t)expanded));
+        object,
+        json_pack("{s:I, s:s, s:I, s:I, s:I}", "parameters", (json_int_t)model_parameters(handle),
+                  "checksum", model_checksum(model).text, "n_tensor",
+                  (json_int_t)txl_model_n_tensor(handle), "bytes_stored", (json_int_t)stored,
+                  "bytes_expanded", (json_int_t)expanded));
     failed |= set_memory(object, handle, low_memory);
     if (tensors)
         failed |= json_object_set_new(object, "tensors", weights_tensors(handle));

@@ -263,8 +263,7 @@ static bool search_stops(struct sample *s, const char **done) {
     return found || !*done || stop_search_finish(&s->stops, &s->text);
 }
 
-/* Bytes of the text without an incomplete UTF-8 sequence at its end. */
-static size_t complete_characters(const struct buffer *text) {
+size_t complete_characters(const struct buffer *text) {
     size_t least = text->length > 3 ? text->length - 3 : 0;
     for (size_t i = text->length; i > least; i--) {
         ucs4_t character;
@@ -277,8 +276,7 @@ static size_t complete_characters(const struct buffer *text) {
     return text->length;
 }
 
-static txl_status put_token_json(const struct generate *g, struct sample *s, float logprob,
-                                 bool last) {
+static txl_status put_token_json(const struct generate *g, struct sample *s, bool last) {
     size_t length = last ? s->text.length : complete_characters(&s->text);
     if (s->refused && length == 0)
         return TXL_OK;
@@ -288,8 +286,8 @@ static txl_status put_token_json(const struct generate *g, struct sample *s, flo
                     object, json_pack("{s:I, s:o, s:o, s:o, s:o}", "sample", (json_int_t)s->number,
                                       "id", s->refused ? json_null() : json_integer(s->id), "text",
                                       output_json_bytes(s->text.data, length), "logprob",
-                                      s->refused ? json_null() : json_real((double)logprob), "top",
-                                      s->top ? json_incref(s->top) : json_null()));
+                                      s->refused ? json_null() : json_real((double)s->logprob),
+                                      "top", s->top ? json_incref(s->top) : json_null()));
     json_decref(s->top);
     s->top = NULL;
     buffer_drop(&s->text, length);
@@ -297,11 +295,11 @@ static txl_status put_token_json(const struct generate *g, struct sample *s, flo
 }
 
 /* Moves the text into the output. */
-static txl_status put_token(const struct generate *g, struct sample *s, float logprob, bool last) {
+static txl_status put_token(const struct generate *g, struct sample *s, bool last) {
     if (s->text.length > 0)
         s->tail = s->text.data[s->text.length - 1];
     if (g->options->json)
-        return put_token_json(g, s, logprob, last);
+        return put_token_json(g, s, last);
     bool good = buffer_append(&s->output, s->text.data, s->text.length);
     s->text.length = 0;
     return good ? TXL_OK : terminal_lacks_memory();
@@ -309,17 +307,22 @@ static txl_status put_token(const struct generate *g, struct sample *s, float lo
 
 /* ---- Tokens ------------------------------------------------------------------------------- */
 
+bool token_text_behind(txl_decoder *scratch, const int32_t *last, size_t n, char tail, int32_t id,
+                       struct buffer *text) {
+    const char *part;
+    size_t length;
+    return !txl_decoder_continue(scratch, last, n, tail, NULL) &&
+           !txl_decoder_push(scratch, id, &part, &length, NULL) &&
+           buffer_append(text, part, length) &&
+           !txl_decoder_finish(scratch, &part, &length, NULL) && buffer_append(text, part, length);
+}
+
 /* The text that the id would add to the text so far.  False when memory is short. */
 static bool token_text(const struct generate *g, const struct sample *s, int32_t id,
                        struct buffer *text) {
     int32_t last;
-    const char *part;
-    size_t length, n = txl_history_recent(s->history, &last, 1);
-    return !txl_decoder_continue(g->scratch, &last, n, s->tail, NULL) &&
-           !txl_decoder_push(g->scratch, id, &part, &length, NULL) &&
-           buffer_append(text, part, length) &&
-           !txl_decoder_finish(g->scratch, &part, &length, NULL) &&
-           buffer_append(text, part, length);
+    size_t n = txl_history_recent(s->history, &last, 1);
+    return token_text_behind(g->scratch, &last, n, s->tail, id, text);
 }
 
 /* The same as JSON; with --ids the id. */
@@ -377,7 +380,7 @@ static bool see_turn(const struct generate *g, struct sample *s) {
     return good;
 }
 
-static txl_status draw_token(const struct generate *g, struct sample *s, float *logprob) {
+static txl_status draw_token(const struct generate *g, struct sample *s) {
     txl_error error;
     txl_status status = TXL_OK;
     txl_sampling sampling = g->sampling;
@@ -385,7 +388,7 @@ static txl_status draw_token(const struct generate *g, struct sample *s, float *
     if (g->options->logprobs > 0)
         status = find_top(g, s, &error);
     if (!status)
-        status = txl_session_sample(s->session, &sampling, &s->random, &s->id, logprob, &error);
+        status = txl_session_sample(s->session, &sampling, &s->random, &s->id, &s->logprob, &error);
     if (!status && (g->turn != TURN_NONE || ends_at_sentence(g)) && !see_turn(g, s))
         return terminal_lacks_memory();
     if (!status && !s->refused) {
@@ -407,8 +410,7 @@ static const char *reason_to_end(const struct generate *g, const struct sample *
 }
 
 txl_status sample_token(const struct generate *g, struct sample *s) {
-    float logprob;
-    txl_status status = draw_token(g, s, &logprob);
+    txl_status status = draw_token(g, s);
     if (status)
         return status;
     const char *done = !s->refused            ? reason_to_end(g, s)
@@ -420,7 +422,7 @@ txl_status sample_token(const struct generate *g, struct sample *s) {
         return status;
     if (!search_stops(s, &done))
         return terminal_lacks_memory();
-    status = put_token(g, s, logprob, done);
+    status = put_token(g, s, done);
     return !status && done ? sample_end(g, s, done) : status;
 }
 

@@ -52,6 +52,7 @@ struct sample {
     struct stop_search stops;
     txl_random random; /* of the next draw */
     int32_t id;        /* the last one drawn */
+    float logprob;     /* the model's, of it */
     char tail;         /* the last byte of the text as shown, 0: none */
     uint64_t made;
     struct sentence sentence; /* of an interactive text's turn */
@@ -127,6 +128,14 @@ txl_status sample_start(const struct generate *g, struct sample *sample, int64_t
 /* Draws the next token and appends its text to `output`; the id is yet to be fed.  Ctrl-C ends the
  * sample after this token, so that every byte held back belongs to a token. */
 txl_status sample_token(const struct generate *g, struct sample *sample);
+
+/* Appends the text that the id would add behind the last `n` ids and the byte `tail`, as `scratch`
+ * decodes it.  False when memory is short. */
+bool token_text_behind(txl_decoder *scratch, const int32_t *last, size_t n, char tail, int32_t id,
+                       struct buffer *text);
+
+/* Bytes of the text without an incomplete UTF-8 sequence at its end. */
+size_t complete_characters(const struct buffer *text);
 
 /* Feeds each of the samples the token that it drew last. */
 txl_status sample_feed_each(const struct reading *reading, struct sample *const *samples, size_t n);

@@ -41,8 +41,9 @@
 
 #ifndef MACHINE /* on other machines calls and their arguments may differ */
 
-static bool call_filter_install(bool sanitized) {
+static bool call_filter_install(bool sanitized, bool serves) {
     (void)sanitized;
+    (void)serves;
     return false;
 }
 
@@ -144,6 +145,16 @@ static const uint16_t allowed_sanitized[] = {
     SYS_clone,    SYS_ptrace,   SYS_wait4, SYS_prctl,     SYS_process_vm_readv,
     SYS_pipe2,    SYS_mprotect, SYS_mmap,  SYS_prlimit64, SYS_personality};
 
+/* Accepting connections and talking on them; waiting for them and for signals.  No socket is made,
+ * bound or connected. */
+static const uint16_t allowed_serving[] = {
+#ifdef __x86_64__
+    SYS_epoll_wait,
+#endif
+    SYS_accept4,    SYS_recvfrom,    SYS_recvmsg,    SYS_sendto,          SYS_sendmsg,
+    SYS_shutdown,   SYS_setsockopt,  SYS_getsockopt, SYS_getsockname,     SYS_epoll_create1,
+    SYS_epoll_ctl,  SYS_epoll_pwait, SYS_eventfd2,   SYS_rt_sigtimedwait, SYS_pipe2};
+
 /* Calls whose arguments are in memory, where a filter cannot see them.  They fail as if the kernel
  * lacked them, and the C library uses others. */
 static const uint16_t absent[] = {SYS_clone3, SYS_openat2};
@@ -185,13 +196,15 @@ static const struct condition conditions[] = {
 enum {
     N_ALLOWED = sizeof allowed / sizeof allowed[0],
     N_SANITIZED = sizeof allowed_sanitized / sizeof allowed_sanitized[0],
+    N_SERVING = sizeof allowed_serving / sizeof allowed_serving[0],
     N_CONDITION = sizeof conditions / sizeof conditions[0],
     REFUSAL = SECCOMP_RET_ERRNO | EPERM,
     ABSENCE = SECCOMP_RET_ERRNO | ENOSYS
 };
 
 struct filter {
-    struct sock_filter code[2 * (N_ALLOWED + N_SANITIZED) + 16 * (N_CONDITION + 1) + 32];
+    struct sock_filter
+        code[2 * (N_ALLOWED + N_SANITIZED + N_SERVING) + 16 * (N_CONDITION + 1) + 32];
     unsigned short n;
 };
 
@@ -231,7 +244,7 @@ static void decide_by_argument(struct filter *f, const struct condition *c) {
     add_return(f, not_met);
 }
 
-static bool call_filter_install(bool sanitized) {
+static bool call_filter_install(bool sanitized, bool serves) {
     struct filter f = {.n = 0};
     /* A process sends itself the signal by which it is to end. */
     const struct condition own_signals = {SYS_tgkill, 0, IS, {(uint32_t)getpid()}, 1};
@@ -245,6 +258,8 @@ static bool call_filter_install(bool sanitized) {
     decide_calls(&f, absent, sizeof absent / sizeof absent[0], ABSENCE);
     if (sanitized)
         decide_calls(&f, allowed_sanitized, N_SANITIZED, SECCOMP_RET_ALLOW);
+    if (serves)
+        decide_calls(&f, allowed_serving, N_SERVING, SECCOMP_RET_ALLOW);
     decide_by_argument(&f, &own_signals);
     for (size_t i = 0; i < N_CONDITION; i++)
         decide_by_argument(&f, &conditions[i]);
@@ -403,7 +418,8 @@ void confine(const struct confinement *confinement) {
         return;
     /* Without it the kernel lets only root confine itself. */
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    bool files = confine_files(confinement), calls = call_filter_install(IS_SANITIZED);
+    bool files = confine_files(confinement);
+    bool calls = call_filter_install(IS_SANITIZED, confinement->serves);
     if (files)
         tell_of_threads();
     tell_of_confinement(files, calls);

@@ -3,12 +3,14 @@
 #ifndef CLI_CONFINE_H
 #define CLI_CONFINE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct confinement {
     const char *const *sources; /* [n_source] */
     const char *const *alone;   /* [n_alone] */
     size_t n_source, n_alone;
+    bool serves; /* accepts connections at a socket that is open, and talks on them */
 };
 
 /* From here on the process, and every thread that it starts, can

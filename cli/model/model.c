@@ -93,6 +93,19 @@ size_t model_score_tokens(const struct model *model) {
     return costs.flops < (uint64_t)200e9 / MANY ? MANY : FEW;
 }
 
+uint64_t model_parameters(const txl_model *model) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < txl_model_n_tensor(model); i++) {
+        txl_tensor tensor;
+        uint64_t n = 1;
+        txl_model_tensor(model, i, &tensor);
+        for (int d = 0; d < tensor.n_dim; d++)
+            n *= tensor.shape[d];
+        sum += strcmp(tensor.name, "position.inv_freq") == 0 ? 0 : n;
+    }
+    return sum;
+}
+
 bool model_has_symbols(const struct model *model, int64_t logprobs) {
     int32_t n = txl_model_n_token(model->handle);
     return logprobs <= n ||

@@ -44,6 +44,9 @@ size_t model_score_tokens(const struct model *model);
 /* False with the error printed if the model has fewer symbols than --logprobs asks for. */
 bool model_has_symbols(const struct model *model, int64_t logprobs);
 
+/* The number of trained parameters: without the sinusoids' frequencies. */
+uint64_t model_parameters(const txl_model *model);
+
 /* True for an XLNet, whose tokens see both sides. */
 bool model_sees_both_sides(const struct model *model);
 

@@ -1,0 +1,43 @@
+/* What requests are answered with, as JSON. */
+#ifndef CLI_ANSWERS_H
+#define CLI_ANSWERS_H
+
+#include "completion.h"
+#include "row.h"
+
+#include <jansson.h>
+
+/* Log-probabilities have as many digits as tell floats apart: whether a token's own is the largest
+ * of its alternatives is then exact. */
+#define ANSWER_FORM (JSON_COMPACT | JSON_REAL_PRECISION(9))
+
+/* A log-probability, never less than -9999; null for NAN. */
+json_t *answer_logprob(float logprob);
+
+/* {"error": {"message", "type", "param", "code"}} */
+json_t *answer_error(const struct problem *problem);
+
+/* How tokens are told. */
+struct teller {
+    const txl_model *model;
+    txl_decoder *scratch; /* decodes alternatives */
+    bool names_ids;       /* "token_id:N" for a token */
+    bool echo;            /* the prompt's tokens too */
+};
+
+/* The spelling of a token of the row's answer: its text, or "bytes:\x.." where that is no whole
+ * UTF-8. */
+json_t *answer_token(const struct teller *teller, const struct row *row, size_t token);
+
+/* The likeliest in a token's place, by their text: of several with the same text the likeliest; and
+ * the token itself.  Null where nothing was before it. */
+json_t *answer_top(const struct teller *teller, const struct row *row, size_t token);
+
+/* The log-probabilities of the tokens that are not yet told, up to `end`, as OpenAI has them; they
+ * are told then. */
+json_t *answer_logprobs(const struct teller *teller, struct row *row, size_t end);
+
+/* Code points of text[length], or what is left of them behind a cut. */
+uint64_t answer_characters(const char *text, size_t length);
+
+#endif

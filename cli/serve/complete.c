@@ -1,0 +1,198 @@
+/* Answers of completions, whole or as a stream of events. */
+#include "complete.h"
+
+#include "answers.h"
+#include "cli/io/output.h"
+#include "cli/model/sampling.h"
+#include "lib/base/json_memory.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct teller teller_of(const struct job *job) {
+    return (struct teller){.model = job->work->model.handle,
+                           .scratch = job->g.scratch,
+                           .names_ids = job->c.name_ids,
+                           .echo = job->c.echo};
+}
+
+/* The members that the answer and each event of a stream begin with.  Takes `choices`. */
+static json_t *answer_object(const struct job *job, json_t *choices) {
+    char name[32];
+    snprintf(name, sizeof name, "cmpl-%016" PRIx64, job->c.seed ^ job->number << 40);
+    return json_pack("{s:s, s:s, s:I, s:s, s:s, s:o}", "id", name, "object", "text_completion",
+                     "created", (json_int_t)job->created, "model", job->work->id,
+                     "system_fingerprint", job->work->fingerprint, "choices", choices);
+}
+
+static json_t *usage(const struct job *job) {
+    return json_pack("{s:I, s:I, s:I}", "prompt_tokens", (json_int_t)job->c.n_ids,
+                     "completion_tokens", (json_int_t)job->made, "total_tokens",
+                     (json_int_t)(job->c.n_ids + job->made));
+}
+
+static json_t *finish_reason(const struct row *r) {
+    const char *done = r->sample.done;
+    return r->state != ROW_DONE ? json_null()
+                                : json_string(strcmp(done, "length") == 0 ? "length" : "stop");
+}
+
+/* vLLM's: the string that ended the text, or why it ended; null where its length did. */
+static json_t *stop_reason(const struct row *r) {
+    const char *done = r->sample.done;
+    if (r->state != ROW_DONE || strcmp(done, "length") == 0)
+        return json_null();
+    if (strcmp(done, "stop") != 0)
+        return json_string(done);
+    const struct stop *longest = NULL;
+    const struct stop_search *search = &r->sample.stops;
+    for (size_t i = 0; i < search->n; i++) {
+        const struct stop *stop = &search->stops[i];
+        if (stop->matched == stop->length && (!longest || stop->length > longest->length))
+            longest = stop;
+    }
+    return longest ? output_json_string(longest->text) : json_null();
+}
+
+/* A choice with `length` bytes of the text; of a stream what is new.  Takes `logprobs`. */
+static json_t *choice_object(const struct job *job, const struct row *r, const char *text,
+                             size_t length, json_t *logprobs, bool last) {
+    size_t index = r->prompt * (size_t)job->c.n + r->number;
+    return json_pack("{s:I, s:o, s:o, s:o, s:o}", "index", (json_int_t)index, "text",
+                     output_json_bytes(text, length), "finish_reason",
+                     last ? finish_reason(r) : json_null(), "stop_reason",
+                     last ? stop_reason(r) : json_null(), "logprobs", logprobs);
+}
+
+/* Tokens of the answer up to now; with echo also those of the prompt that are read. */
+static size_t tokens_so_far(const struct row *r) {
+    return row_prompt_tokens(r) + r->made.n;
+}
+
+/* Without echo the prompt's tokens are passed over, but their text counts. */
+static void skip_prompt(const struct job *job, struct row *r) {
+    if (job->c.echo || r->told > 0)
+        return;
+    r->told = row_prompt_tokens(r);
+    r->told_end = answer_characters(r->prompt_text.data, r->prompt_text.length);
+}
+
+static json_t *logprobs_of(const struct job *job, struct row *r, size_t end) {
+    const struct teller teller = teller_of(job);
+    skip_prompt(job, r);
+    return job->c.top < 0 ? json_null() : answer_logprobs(&teller, r, end);
+}
+
+/* ---- The whole answer ---------------------------------------------------------------------- */
+
+static json_t *whole_choice(const struct job *job, struct row *r) {
+    struct buffer text = {0};
+    const struct buffer *made = &r->sample.output;
+    bool good = !job->c.echo || buffer_append(&text, r->prompt_text.data, r->prompt_text.length);
+    good = good && buffer_append(&text, made->data, made->length);
+    json_t *choice = good ? choice_object(job, r, text.data ? text.data : "", text.length,
+                                          logprobs_of(job, r, tokens_so_far(r)), true)
+                          : NULL;
+    buffer_free(&text);
+    return choice;
+}
+
+static json_t *settings_object(const struct job *job) {
+    const struct generate_options *o = &job->c.options;
+    const struct run_settings run = {.text =
+                                         text_form(job->work->model.handle, job->g.text, false)};
+    json_t *settings = json_object();
+    bool good = sampling_to_json(settings, &o->sampling) &&
+                output_json_append(settings, json_pack("{s:s, s:s}", "eos", eos_ways[o->eos], "end",
+                                                       ends[o->end])) &&
+                settings_to_json(settings, &job->work->model, &job->g.settings, &run);
+    return output_json_if(good, settings);
+}
+
+/* What is txl's own: how it was drawn, and symbols of the prompts that the vocabulary lacks. */
+static json_t *own_object(const struct job *job) {
+    uint64_t unknown = 0;
+    for (size_t i = 0; i < job->c.n_prompt; i++)
+        unknown += job->c.prompts[i].unknown;
+    return json_pack("{s:I, s:I, s:o}", "seed", (json_int_t)job->c.seed, "unknown",
+                     (json_int_t)unknown, "settings", settings_object(job));
+}
+
+static bool send_usage(struct job *job) {
+    if (!job->c.include_usage)
+        return true;
+    json_t *object = answer_object(job, json_array());
+    bool good = object && json_object_set_new(object, "usage", usage(job)) == 0 &&
+                json_object_set_new(object, "txl", own_object(job)) == 0;
+    return job_send(job, output_json_if(good, object));
+}
+
+static bool finish(struct job *job) {
+    if (job->c.stream)
+        return send_usage(job);
+    json_t *choices = json_array();
+    bool good = choices != NULL;
+    for (size_t i = 0; i < job->n_row && good; i++)
+        good = json_array_append_new(choices, whole_choice(job, &job->rows[i])) == 0;
+    json_t *object = answer_object(job, choices);
+    good = good && object && json_object_set_new(object, "usage", usage(job)) == 0 &&
+           json_object_set_new(object, "txl", own_object(job)) == 0;
+    return job_answer(job, output_json_if(good, object));
+}
+
+/* ---- Events -------------------------------------------------------------------------------- */
+
+static bool send_choice(struct job *job, const struct row *r, const char *text, size_t length,
+                        json_t *logprobs, bool last) {
+    json_t *choice = choice_object(job, r, text, length, logprobs, last);
+    return job_send(job, answer_object(job, choice ? json_pack("[o]", choice) : NULL));
+}
+
+/* The prompt is the first event of a text. */
+static bool send_prompt(struct job *job, struct row *r) {
+    r->opened = true;
+    if (!job->c.echo)
+        return true;
+    return send_choice(job, r, r->prompt_text.data ? r->prompt_text.data : "",
+                       r->prompt_text.length, logprobs_of(job, r, row_prompt_tokens(r)), false);
+}
+
+/* Sends the new text, in whole characters, and the new tokens; then the last event. */
+static bool told(struct job *job, struct row *r) {
+    struct buffer *text = &r->sample.output;
+    bool done = r->state == ROW_DONE;
+    bool good = true;
+    if (r->state == ROW_READING)
+        return true;
+    if (!r->opened)
+        good = send_prompt(job, r);
+    size_t length = done ? text->length : complete_characters(text);
+    size_t end = tokens_so_far(r);
+    skip_prompt(job, r);
+    bool news = length > 0 || (job->c.top >= 0 && end > r->told);
+    if (good && news) {
+        good = send_choice(job, r, text->data ? text->data : "", length, logprobs_of(job, r, end),
+                           false);
+        buffer_drop(text, length);
+    }
+    return good && (!done || send_choice(job, r, "", 0, json_null(), true));
+}
+
+static const struct job_kind kind = {.told = told, .finish = finish};
+
+bool complete_take(struct work *work, struct exchange *exchange,
+                   const struct generate_options *usual, json_t *body, struct problem *problem) {
+    struct job *job = job_new(work, exchange, &kind);
+    if (!job)
+        return problem_set(problem, 500, NULL, "out of memory");
+    bool good = completion_read(&job->c, &work->model, usual, body, problem) &&
+                job_open_rows(job, job->c.echo && job->c.top >= 0, false, problem);
+    if (good && job->c.ignored.length > 1)
+        work->http->mark(exchange, "X-Txl-Ignored", job->c.ignored.data);
+    if (good && !work_take(work, job))
+        good = problem_set(problem, 429, NULL, "%d requests wait already; try again", MOST_WAITING);
+    if (!good)
+        job_free(job);
+    return good;
+}

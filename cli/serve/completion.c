@@ -1,0 +1,481 @@
+/* Reads the body of a request for completions. */
+#include "completion.h"
+
+#include "cli/commands.h"
+#include "cli/io/output.h"
+#include "lib/base/error.h"
+#include "lib/base/json_memory.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool problem_set(struct problem *problem, int status, const char *param, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    problem->status = status;
+    problem->param = param;
+    vsnprintf(problem->text, sizeof problem->text, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+static bool lacks_memory(struct problem *problem) {
+    return problem_set(problem, 500, NULL, "out of memory");
+}
+
+json_t *body_parse(const char *body, size_t length, struct problem *problem) {
+    json_error_t where;
+    json_t *object = json_loadb(body, length, JSON_REJECT_DUPLICATES, &where);
+    if (object && json_is_object(object))
+        return object;
+    if (object)
+        problem_set(problem, 400, NULL, "the body is no JSON object");
+    else if (json_lacked_memory(&where))
+        lacks_memory(problem);
+    else
+        problem_set(problem, 400, NULL, "the body is no JSON: %s, at byte %d", where.text,
+                    where.position);
+    json_decref(object);
+    return NULL;
+}
+
+/* ---- Members ------------------------------------------------------------------------------- */
+
+/* The member, or NULL where there is none or it is null. */
+static const json_t *member(const json_t *body, const char *name) {
+    const json_t *value = json_object_get(body, name);
+    return json_is_null(value) ? NULL : value;
+}
+
+bool body_boolean(const json_t *body, const char *name, bool *value, struct problem *problem) {
+    const json_t *given = member(body, name);
+    if (given && !json_is_boolean(given))
+        return problem_set(problem, 400, name, "%s is neither true nor false", name);
+    if (given)
+        *value = json_is_true(given);
+    return true;
+}
+
+bool body_integer(const json_t *body, const char *name, int64_t least, int64_t most, int64_t *value,
+                  struct problem *problem) {
+    const json_t *given = member(body, name);
+    if (!given)
+        return true;
+    if (!json_is_integer(given) || json_integer_value(given) < least ||
+        json_integer_value(given) > most)
+        return problem_set(problem, 400, name, "%s is no whole number from %" PRId64 " to %" PRId64,
+                           name, least, most);
+    *value = json_integer_value(given);
+    return true;
+}
+
+bool body_raw(const json_t *body, bool *raw, struct problem *problem) {
+    const json_t *text = member(body, "text");
+    const char *name = text ? json_string_value(text) : text_forms[TEXT_RAW];
+    if (!name || (strcmp(name, text_forms[TEXT_RAW]) != 0 && strcmp(name, text_forms[TEXT_TOKENS])))
+        return problem_set(problem, 400, "text", "text is neither \"raw\" nor \"tokens\"");
+    *raw = strcmp(name, text_forms[TEXT_RAW]) == 0;
+    return true;
+}
+
+/* ---- Text to tokens ------------------------------------------------------------------------ */
+
+static bool add_token(struct prompt_tokens *t, int32_t id, size_t end) {
+    if (t->list.n == t->ends_room) {
+        size_t room = t->ends_room + t->ends_room / 2 + 64;
+        size_t *grown = reallocarray(t->ends, room, sizeof *grown);
+        if (!grown)
+            return false;
+        t->ends = grown;
+        t->ends_room = room;
+    }
+    t->ends[t->list.n] = end;
+    return id_list_add(&t->list, id);
+}
+
+static txl_status take_symbol(void *context, const txl_symbol *symbol, txl_error *error) {
+    struct prompt_tokens *t = context;
+    if (!symbol->text)
+        return TXL_OK;
+    if (t->list.n == MOST_TOKENS)
+        return txl_fail(error, TXL_ARGUMENT, "more than %d tokens", MOST_TOKENS);
+    size_t end = smaller((size_t)(symbol->offset + symbol->bytes), t->length);
+    return add_token(t, symbol->id, end) ? TXL_OK : txl_fail(error, TXL_MEMORY, "out of memory");
+}
+
+/* Where the last token ends, the text ends. */
+static void end_tokens(struct prompt_tokens *t) {
+    if (t->list.n > 0)
+        t->ends[t->list.n - 1] = t->length;
+}
+
+bool prompt_tokens_encode(struct prompt_tokens *t, const txl_model *model, bool raw, bool trim,
+                          const char *text, size_t length, struct problem *problem) {
+    const txl_encoding encoding = {
+        .raw = raw, .prompt = true, .lookup = true, .symbol = take_symbol, .context = t};
+    txl_encoder *encoder = NULL;
+    txl_error error;
+    *t = (struct prompt_tokens){.text = malloc(length + 1), .length = length};
+    if (!t->text)
+        return lacks_memory(problem);
+    memcpy(t->text, text, length);
+    t->text[length] = '\0';
+    txl_status status = txl_encoder_new(model, &encoding, &encoder, &error);
+    if (!status)
+        status = txl_encoder_feed(encoder, text, length, &error);
+    /* A prompt loses one line end at its very end: give it another one. */
+    if (!status && !trim && length > 0 && text[length - 1] == '\n')
+        status = txl_encoder_feed(encoder, "\n", 1, &error);
+    if (!status)
+        status = txl_encoder_finish(encoder, &error);
+    if (!status) {
+        txl_encoded counts;
+        txl_encoder_counts(encoder, &counts);
+        t->unknown = counts.unknown;
+        end_tokens(t);
+    }
+    txl_encoder_free(encoder);
+    if (status == TXL_MEMORY)
+        return lacks_memory(problem);
+    return !status || problem_set(problem, 400, "prompt", "the prompt: %s", error.message);
+}
+
+void prompt_tokens_free(struct prompt_tokens *t) {
+    id_list_free(&t->list);
+    free(t->text);
+    free(t->ends);
+    *t = (struct prompt_tokens){0};
+}
+
+/* ---- Prompts ------------------------------------------------------------------------------- */
+
+struct reader {
+    struct completion *c;
+    const txl_model *model;
+    const json_t *body;
+    bool trim;
+    struct problem *problem;
+};
+
+static bool read_ids(struct reader *r, const json_t *list) {
+    struct prompt_tokens *t = &r->c->prompts[r->c->n_prompt++];
+    size_t i;
+    const json_t *value;
+    json_array_foreach(list, i, value) {
+        if (!json_is_integer(value))
+            return problem_set(r->problem, 400, "prompt",
+                               "prompt mixes ids with other values; give texts or lists of ids");
+        json_int_t id = json_integer_value(value);
+        if (id < 0 || id >= txl_model_n_token(r->model))
+            return problem_set(r->problem, 400, "prompt",
+                               "prompt: %" JSON_INTEGER_FORMAT
+                               " is no id of the vocabulary, which has %" PRId32,
+                               id, txl_model_n_token(r->model));
+        if (!id_list_add(&t->list, (int32_t)id))
+            return lacks_memory(r->problem);
+    }
+    return true;
+}
+
+static bool read_text(struct reader *r, const json_t *value) {
+    struct prompt_tokens *t = &r->c->prompts[r->c->n_prompt++];
+    return prompt_tokens_encode(t, r->model, r->c->raw, r->trim, json_string_value(value),
+                                json_string_length(value), r->problem);
+}
+
+static bool read_prompt(struct reader *r, const json_t *value) {
+    if (json_is_string(value))
+        return read_text(r, value);
+    if (json_is_array(value))
+        return read_ids(r, value);
+    return problem_set(r->problem, 400, "prompt",
+                       "prompt is no text, no list of ids, and no list of either");
+}
+
+static bool read_prompts(struct reader *r) {
+    struct completion *c = r->c;
+    const json_t *prompt = member(r->body, "prompt"), *first = json_array_get(prompt, 0);
+    json_t *empty = NULL;
+    if (!prompt)
+        prompt = empty = json_string("");
+    bool many = json_is_array(prompt) && (json_is_string(first) || json_is_array(first));
+    size_t n = many ? json_array_size(prompt) : 1;
+    bool good =
+        n <= MOST_PROMPTS || problem_set(r->problem, 400, "prompt",
+                                         "%zu prompts; a request has at most %d", n, MOST_PROMPTS);
+    c->prompts = good ? calloc(n, sizeof *c->prompts) : NULL;
+    if (good && (!c->prompts || !prompt))
+        good = lacks_memory(r->problem);
+    for (size_t i = 0; good && i < n; i++) {
+        const json_t *one = many ? json_array_get(prompt, i) : prompt;
+        if (many && json_is_string(one) != json_is_string(first))
+            good = problem_set(r->problem, 400, "prompt", "prompt mixes texts with ids");
+        good = good && read_prompt(r, one);
+        c->n_ids += good ? c->prompts[i].list.n : 0;
+        if (good && c->n_ids > MOST_TOKENS)
+            good = problem_set(r->problem, 400, "prompt",
+                               "the prompts have more than %d tokens together", MOST_TOKENS);
+    }
+    json_decref(empty);
+    return good;
+}
+
+/* ---- How tokens are drawn ------------------------------------------------------------------ */
+
+/* Fields, and the options of txl generate that they set. */
+static const struct {
+    const char *field, *option;
+} sampling_fields[] = {{"temperature", "temperature"},
+                       {"top_p", "top-p"},
+                       {"min_p", "min-p"},
+                       {"top_k", "top-k"},
+                       {"typical", "typical"},
+                       {"typical_p", "typical"},
+                       {"repetition_penalty", "repetition-penalty"},
+                       {"repeat_penalty", "repetition-penalty"},
+                       {"repeat_last", "repeat-last"},
+                       {"repeat_last_n", "repeat-last"},
+                       {"no_repeat_ngram", "no-repeat-ngram"},
+                       {"end", "end"},
+                       {"eos", "eos"}};
+enum { N_SAMPLING = sizeof sampling_fields / sizeof *sampling_fields };
+
+static const struct option_row *find_row(const char *name) {
+    const struct option_row *row = generate_command.options;
+    while (row->name && strcmp(row->name, name) != 0)
+        row++;
+    return row;
+}
+
+/* Sets an option by the text that the command line would have for the value. */
+static bool set_option(struct reader *r, const char *field, const char *option,
+                       const json_t *value) {
+    const struct option_row *row = find_row(option);
+    struct option_problem wrong;
+    bool wants_text = row->kind == OPTION_CHOICE;
+    if (wants_text != json_is_string(value) || (!wants_text && !json_is_number(value)))
+        return problem_set(r->problem, 400, field, "%s is no %s", field,
+                           wants_text ? "string" : "number");
+    char *text = wants_text ? strdup(json_string_value(value)) : output_json_value(value);
+    if (!text)
+        return lacks_memory(r->problem);
+    bool good = options_set_value(row, text, &r->c->options, &wrong) ||
+                problem_set(r->problem, 400, field, "%s %s", field, wrong.text);
+    free(text);
+    return good;
+}
+
+static bool read_sampling(struct reader *r) {
+    struct sampling_options *s = &r->c->options.sampling;
+    bool set[N_SAMPLING] = {false};
+    for (size_t i = 0; i < N_SAMPLING; i++) {
+        const char *field = sampling_fields[i].field, *option = sampling_fields[i].option;
+        const json_t *value = member(r->body, field);
+        if (!value)
+            continue;
+        if (i > 0 && set[i - 1] && strcmp(option, sampling_fields[i - 1].option) == 0)
+            return problem_set(r->problem, 400, field, "%s and %s are two names of one setting",
+                               sampling_fields[i - 1].field, field);
+        set[i] = true;
+        if (!set_option(r, field, option, value))
+            return false;
+    }
+    if (sampling_wrong(s))
+        return problem_set(r->problem, 400, "repeat_last", "repeat_last needs repetition_penalty");
+    sampling_choose(s, r->model);
+    return true;
+}
+
+/* vLLM's range of 64 bits; a negative seed is a fresh one, as llama.cpp has it. */
+static bool read_seed(struct reader *r) {
+    int64_t seed = -1;
+    if (!body_integer(r->body, "seed", INT64_MIN, INT64_MAX, &seed, r->problem))
+        return false;
+    if (seed >= 0)
+        seed %= (int64_t)MOST_INTEGER + 1;
+    return sampling_seed(seed < 0 ? INTEGER_UNSET : seed, &r->c->seed) ||
+           problem_set(r->problem, 500, "seed", "cannot draw a seed");
+}
+
+/* ---- Where a text ends --------------------------------------------------------------------- */
+
+/* Whether the string is the boundary symbol's spelling: then the text ends at the id. */
+static bool spells_eos(const struct reader *r, const char *text, size_t length) {
+    int32_t eos = txl_model_eos(r->model);
+    return eos >= 0 && txl_model_id(r->model, text, length) == eos;
+}
+
+static bool add_stop(struct reader *r, const json_t *value) {
+    struct string_list *stop = &r->c->options.stop;
+    const char *text = json_string_value(value);
+    if (!text || *text == '\0')
+        return problem_set(r->problem, 400, "stop",
+                           text ? "stop has an empty string"
+                                : "stop is neither a string nor a list of strings");
+    if (spells_eos(r, text, json_string_length(value))) {
+        r->c->options.eos = EOS_STOP;
+        return true;
+    }
+    char *copy = strdup(text);
+    if (!copy)
+        return lacks_memory(r->problem);
+    stop->items[stop->n++] = copy;
+    return true;
+}
+
+static bool read_stops(struct reader *r) {
+    const json_t *stop = member(r->body, "stop");
+    struct string_list *list = &r->c->options.stop;
+    *list = (struct string_list){.items = calloc(MOST_STOPS, sizeof *list->items)};
+    if (!list->items)
+        return lacks_memory(r->problem);
+    if (!stop)
+        return true;
+    if (!json_is_array(stop))
+        return add_stop(r, stop);
+    size_t n = json_array_size(stop);
+    bool good = n <= MOST_STOPS || problem_set(r->problem, 400, "stop",
+                                               "%zu strings in stop; at most %d", n, MOST_STOPS);
+    for (size_t i = 0; good && i < n; i++)
+        good = add_stop(r, json_array_get(stop, i));
+    return good;
+}
+
+/* ---- Fields that are refused, and fields that mean nothing --------------------------------- */
+
+/* What only one value of is accepted: the one that changes nothing. */
+static bool check_unsupported(struct reader *r) {
+    static const char *const zeros[] = {"frequency_penalty", "presence_penalty"};
+    for (size_t i = 0; i < sizeof zeros / sizeof *zeros; i++) {
+        const json_t *value = member(r->body, zeros[i]);
+        if (value && !(json_is_number(value) && json_number_value(value) == 0))
+            return problem_set(r->problem, 400, zeros[i],
+                               "%s is not supported: leave it out, or use repetition_penalty",
+                               zeros[i]);
+    }
+    const json_t *bias = member(r->body, "logit_bias"), *suffix = member(r->body, "suffix");
+    if (bias && !(json_is_object(bias) && json_object_size(bias) == 0))
+        return problem_set(r->problem, 400, "logit_bias", "logit_bias is not supported");
+    if (suffix && !(json_is_string(suffix) && json_string_length(suffix) == 0))
+        return problem_set(r->problem, 400, "suffix",
+                           "suffix is not supported: a Transformer-XL sees only what is before");
+    return true;
+}
+
+static bool is_known(const char *name) {
+    static const char *const known[] = {"prompt",
+                                        "max_tokens",
+                                        "echo",
+                                        "logprobs",
+                                        "seed",
+                                        "stop",
+                                        "n",
+                                        "best_of",
+                                        "stream",
+                                        "stream_options",
+                                        "model",
+                                        "frequency_penalty",
+                                        "presence_penalty",
+                                        "logit_bias",
+                                        "suffix",
+                                        "add_special_tokens",
+                                        "return_tokens_as_token_ids",
+                                        "trim",
+                                        "text"};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(known[i], name) == 0)
+            return true;
+    for (size_t i = 0; i < N_SAMPLING; i++)
+        if (strcmp(sampling_fields[i].field, name) == 0)
+            return true;
+    return false;
+}
+
+/* Lists the fields that are ignored, as a header can have them: names of plain letters alone, and
+ * no more than 1,000 bytes. */
+static bool list_ignored(struct reader *r) {
+    struct buffer *list = &r->c->ignored;
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)r->body, name, value) {
+        static const char plain[] =
+            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+        size_t n = strlen(name);
+        if (is_known(name))
+            continue;
+        if (strspn(name, plain) != n || n == 0) {
+            name = "?";
+            n = 1;
+        }
+        if (list->length + n > 1000)
+            break;
+        if ((list->length > 0 && !buffer_append(list, ", ", 2)) || !buffer_append(list, name, n))
+            return lacks_memory(r->problem);
+    }
+    return buffer_append(list, "", 1) || lacks_memory(r->problem);
+}
+
+/* ---- The request --------------------------------------------------------------------------- */
+
+static bool read_log_probabilities(struct reader *r) {
+    struct completion *c = r->c;
+    c->top = -1;
+    if (!body_integer(r->body, "logprobs", 0, MOST_TOP, &c->top, r->problem))
+        return false;
+    int32_t n = txl_model_n_token(r->model);
+    return c->top <= n || problem_set(r->problem, 400, "logprobs",
+                                      "logprobs: the model has %" PRId32 " symbols", n);
+}
+
+static bool read_counts(struct reader *r) {
+    struct completion *c = r->c;
+    int64_t best = 0;
+    c->n = 1;
+    c->max_tokens = 16;
+    if (!body_integer(r->body, "n", 1, MOST_CHOICES, &c->n, r->problem) ||
+        !body_integer(r->body, "best_of", 1, MOST_CHOICES, &best, r->problem) ||
+        !body_integer(r->body, "max_tokens", 0, MOST_MADE, &c->max_tokens, r->problem))
+        return false;
+    c->options.n = c->max_tokens;
+    return best == 0 || best == c->n ||
+           problem_set(r->problem, 400, "best_of", "best_of must be the same as n");
+}
+
+static bool read_flags(struct reader *r) {
+    struct completion *c = r->c;
+    const json_t *options = member(r->body, "stream_options");
+    c->special = true;
+    if (options && !json_is_object(options))
+        return problem_set(r->problem, 400, "stream_options", "stream_options is no object");
+    return body_raw(r->body, &c->raw, r->problem) &&
+           body_boolean(r->body, "echo", &c->echo, r->problem) &&
+           body_boolean(r->body, "stream", &c->stream, r->problem) &&
+           body_boolean(r->body, "trim", &r->trim, r->problem) &&
+           body_boolean(r->body, "add_special_tokens", &c->special, r->problem) &&
+           body_boolean(r->body, "return_tokens_as_token_ids", &c->name_ids, r->problem) &&
+           body_boolean(options, "include_usage", &c->include_usage, r->problem);
+}
+
+bool completion_read(struct completion *c, const struct model *model,
+                     const struct generate_options *options, json_t *body,
+                     struct problem *problem) {
+    struct reader r = {.c = c, .model = model->handle, .body = body, .problem = problem};
+    *c = (struct completion){.options = *options};
+    return read_flags(&r) && read_counts(&r) && read_log_probabilities(&r) && read_stops(&r) &&
+           read_sampling(&r) && read_seed(&r) && check_unsupported(&r) && list_ignored(&r) &&
+           read_prompts(&r);
+}
+
+void completion_free(struct completion *c) {
+    for (size_t i = 0; i < c->n_prompt; i++)
+        prompt_tokens_free(&c->prompts[i]);
+    free(c->prompts);
+    for (size_t i = 0; i < c->options.stop.n; i++)
+        free((char *)c->options.stop.items[i]);
+    free(c->options.stop.items);
+    buffer_free(&c->ignored);
+    *c = (struct completion){0};
+}

@@ -1,0 +1,82 @@
+/* The request for completions: what a body asks for, checked.
+ *
+ * Fields are those of OpenAI's API, with the names that vLLM and llama.cpp have for more of them.
+ */
+#ifndef CLI_COMPLETION_H
+#define CLI_COMPLETION_H
+
+#include "cli/generate/generation.h"
+#include "cli/model/model.h"
+#include "lib/base/memory.h"
+
+#include <jansson.h>
+
+/* Bounds of a request. */
+#define MOST_BODY (16 << 20)
+#define MOST_PROMPTS 64
+#define MOST_TOKENS 1048576 /* of all prompts together */
+#define MOST_MADE 1000000   /* of one text */
+#define MOST_TOP 100
+#define MOST_STOPS 16
+#define MOST_CHOICES 16
+
+/* What is wrong with a request. */
+struct problem {
+    int status;        /* of HTTP */
+    const char *param; /* the field; NULL: none */
+    char text[1200];
+};
+
+/* Fills in the problem and returns false. */
+bool problem_set(struct problem *problem, int status, const char *param, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* Parses a body that is an object.  NULL with the problem. */
+json_t *body_parse(const char *body, size_t length, struct problem *problem);
+
+/* Reads members; they leave the value as it is where there is none or it is null.  False with the
+ * problem. */
+bool body_boolean(const json_t *body, const char *name, bool *value, struct problem *problem);
+bool body_integer(const json_t *body, const char *name, int64_t least, int64_t most, int64_t *value,
+                  struct problem *problem);
+
+/* How a text of words is split: "text" is "raw", which it is without, or "tokens". */
+bool body_raw(const json_t *body, bool *raw, struct problem *problem);
+
+/* A text as tokens. */
+struct prompt_tokens {
+    struct id_list list;
+    char *text; /* [length], what was encoded; NULL: the prompt was ids */
+    size_t length;
+    size_t *ends; /* [list.n]: where in the text each token ends */
+    size_t ends_room;
+    uint64_t unknown; /* symbols that the vocabulary lacks, replaced or left out */
+};
+
+/* Encodes a text as a prompt: no closing boundary is added, and without `trim` no line end at its
+ * end is dropped.  `raw` as in txl_encoding.  False with the problem; end with
+ * prompt_tokens_free. */
+bool prompt_tokens_encode(struct prompt_tokens *tokens, const txl_model *model, bool raw, bool trim,
+                          const char *text, size_t length, struct problem *problem);
+void prompt_tokens_free(struct prompt_tokens *tokens);
+
+struct completion {
+    struct prompt_tokens *prompts; /* [n_prompt] */
+    size_t n_prompt;
+    size_t n_ids; /* of all prompts together */
+    int64_t n;    /* texts of each prompt */
+    int64_t max_tokens;
+    int64_t top; /* likeliest tokens of each place; -1: no log-probabilities at all */
+    bool echo, stream, include_usage, special, name_ids, raw;
+    struct generate_options options; /* how tokens are drawn, and where a text ends */
+    uint64_t seed;
+    struct buffer ignored; /* names of fields that mean nothing here, between commas */
+};
+
+/* Reads the body.  `options` are those of a request without fields.  False with the problem; end
+ * with completion_free either way. */
+bool completion_read(struct completion *completion, const struct model *model,
+                     const struct generate_options *options, json_t *body, struct problem *problem);
+void completion_free(struct completion *completion);
+
+#endif

@@ -1,0 +1,373 @@
+/* The module: libmicrohttpd's daemon.
+ *
+ * A connection whose answer, or whose next bytes, are yet to come is suspended: the daemon forgets
+ * it until it is resumed.  The exchange's lock makes the two decisions one: either the daemon sees
+ * the bytes, or who adds them sees that it was suspended. */
+#include "http.h"
+
+#include "lib/base/memory.h"
+#include "txl.h"
+
+#include <microhttpd.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { CONNECTIONS = 256, MARKS = 4, OF_ONE_ADDRESS = 64, IDLE_SECONDS = 60, BLOCK = 1 << 14 };
+
+struct http {
+    struct MHD_Daemon *daemon;
+    struct http_handler handler;
+    int listener;
+    atomic_int open;      /* exchanges whose answer was not yet fetched */
+    atomic_size_t bodies; /* bytes of bodies that are held */
+};
+
+struct exchange {
+    struct http *http;
+    atomic_int users;
+    struct http_head head;
+    bool headed; /* the handler has seen the head */
+    struct buffer body;
+    struct {
+        char *name, *value;
+    } marks[MARKS];
+    size_t n_mark;
+
+    pthread_mutex_t lock; /* of what follows */
+    struct MHD_Connection *connection;
+    bool suspended, gone;
+    struct MHD_Response *response; /* NULL: none yet */
+    int status;
+    bool answered, queued;
+    struct buffer out; /* of a stream */
+    bool ended, failed;
+};
+
+/* ---- Exchanges ---------------------------------------------------------------------------- */
+
+static void drop_body(struct exchange *e) {
+    atomic_fetch_sub(&e->http->bodies, e->body.length);
+    buffer_free(&e->body);
+}
+
+static void release(struct exchange *e) {
+    if (atomic_fetch_sub(&e->users, 1) > 1)
+        return;
+    drop_body(e);
+    buffer_free(&e->out);
+    for (size_t i = 0; i < e->n_mark; i++) {
+        free(e->marks[i].name);
+        free(e->marks[i].value);
+    }
+    if (e->response)
+        MHD_destroy_response(e->response);
+    pthread_mutex_destroy(&e->lock);
+    free(e);
+}
+
+static void keep(struct exchange *e) {
+    atomic_fetch_add(&e->users, 1);
+}
+
+static const char *header_of(struct MHD_Connection *connection, const char *name) {
+    return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+}
+
+static struct exchange *new_exchange(struct http *http, struct MHD_Connection *connection,
+                                     const char *method, const char *path) {
+    struct exchange *e = calloc(1, sizeof *e);
+    if (!e)
+        return NULL;
+    const char *length = header_of(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    e->http = http;
+    e->connection = connection;
+    atomic_init(&e->users, 1);
+    e->head = (struct http_head){
+        .method = method,
+        .path = path,
+        .host = header_of(connection, MHD_HTTP_HEADER_HOST),
+        .origin = header_of(connection, MHD_HTTP_HEADER_ORIGIN),
+        .authorization = header_of(connection, MHD_HTTP_HEADER_AUTHORIZATION),
+        .content_type = header_of(connection, MHD_HTTP_HEADER_CONTENT_TYPE),
+        .has_body = length || header_of(connection, MHD_HTTP_HEADER_TRANSFER_ENCODING),
+        .length = length ? strtoull(length, NULL, 10) : 0,
+    };
+    pthread_mutex_init(&e->lock, NULL);
+    atomic_fetch_add(&http->open, 1);
+    return e;
+}
+
+/* With the lock held: lets the daemon look again. */
+static void resume(struct exchange *e) {
+    if (e->suspended && !e->gone) {
+        e->suspended = false;
+        MHD_resume_connection(e->connection);
+    }
+}
+
+/* ---- Answers ------------------------------------------------------------------------------ */
+
+static void mark(struct exchange *e, const char *name, const char *value) {
+    char *own_name = strdup(name), *own_value = strdup(value);
+    pthread_mutex_lock(&e->lock);
+    if (own_name && own_value && e->n_mark < MARKS) {
+        e->marks[e->n_mark].name = own_name;
+        e->marks[e->n_mark++].value = own_value;
+        own_name = own_value = NULL;
+    }
+    pthread_mutex_unlock(&e->lock);
+    free(own_name);
+    free(own_value);
+}
+
+/* With the lock held.  The response becomes the exchange's. */
+static void set_answer(struct exchange *e, const struct http_answer *answer,
+                       struct MHD_Response *response) {
+    e->answered = true;
+    e->response = response;
+    e->status = answer->status;
+    for (size_t i = 0; response && i < answer->n_header; i++)
+        MHD_add_response_header(response, answer->headers[i].name, answer->headers[i].value);
+    for (size_t i = 0; response && i < e->n_mark; i++)
+        MHD_add_response_header(response, e->marks[i].name, e->marks[i].value);
+    resume(e);
+}
+
+static void answer(struct exchange *e, const struct http_answer *answer) {
+    pthread_mutex_lock(&e->lock);
+    if (!e->answered) {
+        struct MHD_Response *response = MHD_create_response_from_buffer(
+            answer->length, (void *)answer->body, MHD_RESPMEM_MUST_COPY);
+        set_answer(e, answer, response);
+    }
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* The daemon has room for `most` bytes of the stream. */
+static ssize_t give_bytes(void *context, uint64_t position, char *bytes, size_t most) {
+    struct exchange *e = context;
+    ssize_t n = 0;
+    (void)position;
+    pthread_mutex_lock(&e->lock);
+    if (e->out.length > 0) {
+        n = (ssize_t)smaller(e->out.length, most);
+        memcpy(bytes, e->out.data, (size_t)n);
+        buffer_drop(&e->out, (size_t)n);
+    } else if (e->failed) {
+        n = MHD_CONTENT_READER_END_WITH_ERROR;
+    } else if (e->ended) {
+        n = MHD_CONTENT_READER_END_OF_STREAM;
+    } else {
+        e->suspended = true;
+        MHD_suspend_connection(e->connection);
+    }
+    pthread_mutex_unlock(&e->lock);
+    return n;
+}
+
+static void release_stream(void *context) {
+    release(context);
+}
+
+static void begin(struct exchange *e, const struct http_answer *answer) {
+    pthread_mutex_lock(&e->lock);
+    if (!e->answered) {
+        keep(e);
+        struct MHD_Response *response = MHD_create_response_from_callback(
+            MHD_SIZE_UNKNOWN, BLOCK, give_bytes, e, release_stream);
+        if (!response)
+            atomic_fetch_sub(&e->users, 1);
+        set_answer(e, answer, response);
+    }
+    pthread_mutex_unlock(&e->lock);
+}
+
+static void send_bytes(struct exchange *e, const void *bytes, size_t length) {
+    pthread_mutex_lock(&e->lock);
+    if (!e->gone && !e->failed)
+        e->failed = !buffer_append(&e->out, bytes, length);
+    if (e->queued)
+        resume(e);
+    pthread_mutex_unlock(&e->lock);
+}
+
+static void end(struct exchange *e) {
+    pthread_mutex_lock(&e->lock);
+    e->ended = true;
+    if (e->queued)
+        resume(e);
+    pthread_mutex_unlock(&e->lock);
+}
+
+static size_t waiting(struct exchange *e) {
+    pthread_mutex_lock(&e->lock);
+    size_t n = e->out.length;
+    pthread_mutex_unlock(&e->lock);
+    return n;
+}
+
+/* The daemon does not watch a suspended connection, so its socket is asked. */
+static bool gone(struct exchange *e) {
+    pthread_mutex_lock(&e->lock);
+    bool is_gone = e->gone;
+    if (!is_gone) {
+        const union MHD_ConnectionInfo *info =
+            MHD_get_connection_info(e->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        struct pollfd socket = {.fd = info ? info->connect_fd : -1, .events = POLLRDHUP};
+        is_gone = poll(&socket, 1, 0) > 0 && socket.revents & (POLLRDHUP | POLLHUP | POLLERR);
+    }
+    pthread_mutex_unlock(&e->lock);
+    return is_gone;
+}
+
+/* ---- Requests ----------------------------------------------------------------------------- */
+
+/* Queues the answer if there is one; else suspends the connection, once the request is complete. */
+static enum MHD_Result queue_answer(struct exchange *e, bool complete) {
+    enum MHD_Result result = MHD_YES;
+    pthread_mutex_lock(&e->lock);
+    if (e->answered && !e->queued) {
+        e->queued = true;
+        result = e->response ? MHD_queue_response(e->connection, (unsigned)e->status, e->response)
+                             : MHD_NO;
+    } else if (complete && !e->answered) {
+        e->suspended = true;
+        MHD_suspend_connection(e->connection);
+    }
+    pthread_mutex_unlock(&e->lock);
+    return result;
+}
+
+static void take_bytes(struct exchange *e, const char *bytes, size_t length) {
+    struct http *http = e->http;
+    const struct http_handler *handler = &http->handler;
+    if (e->answered)
+        return;
+    if (e->body.length + length > handler->most_body) {
+        handler->refuse(handler->context, e, true);
+        return;
+    }
+    if (atomic_load(&http->bodies) + length > handler->most_bodies ||
+        !buffer_append(&e->body, bytes, length)) {
+        handler->refuse(handler->context, e, false);
+        return;
+    }
+    atomic_fetch_add(&http->bodies, length);
+}
+
+static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url,
+                              const char *method, const char *version, const char *bytes,
+                              size_t *n_bytes, void **state) {
+    struct http *http = context;
+    const struct http_handler *handler = &http->handler;
+    struct exchange *e = *state;
+    (void)version;
+    if (!e) {
+        *state = e = new_exchange(http, connection, method, url);
+        if (!e)
+            return MHD_NO;
+        handler->head(handler->context, e, &e->head);
+        return queue_answer(e, false);
+    }
+    if (*n_bytes > 0) {
+        take_bytes(e, bytes, *n_bytes);
+        *n_bytes = 0;
+        return MHD_YES;
+    }
+    if (!e->headed && !e->answered) {
+        e->headed = true;
+        handler->request(handler->context, e, &e->head, e->body.data ? e->body.data : "",
+                         e->body.length);
+        drop_body(e);
+        e->body = (struct buffer){0};
+    }
+    return queue_answer(e, true);
+}
+
+/* The answer was fetched, or the client has gone. */
+static void complete(void *context, struct MHD_Connection *connection, void **state,
+                     enum MHD_RequestTerminationCode code) {
+    struct exchange *e = *state;
+    (void)context;
+    (void)connection;
+    (void)code;
+    if (!e)
+        return;
+    pthread_mutex_lock(&e->lock);
+    e->gone = true;
+    e->connection = NULL;
+    pthread_mutex_unlock(&e->lock);
+    atomic_fetch_sub(&e->http->open, 1);
+    *state = NULL;
+    release(e);
+}
+
+/* ---- The daemon --------------------------------------------------------------------------- */
+
+/* A client's faults are its own, and are not told. */
+__attribute__((format(printf, 2, 0))) static void ignore_message(void *context, const char *format,
+                                                                 va_list arguments) {
+    (void)context;
+    (void)format;
+    (void)arguments;
+}
+
+static void *start(int listener, const struct http_handler *handler) {
+    struct http *http = calloc(1, sizeof *http);
+    if (!http)
+        return NULL;
+    http->handler = *handler;
+    http->listener = listener;
+    http->daemon = MHD_start_daemon(
+        MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD | MHD_ALLOW_SUSPEND_RESUME |
+            MHD_USE_ERROR_LOG,
+        0, NULL, NULL, handle, http, MHD_OPTION_EXTERNAL_LOGGER, ignore_message, NULL,
+        MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_NOTIFY_COMPLETED, complete, NULL,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+        (unsigned)OF_ONE_ADDRESS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS,
+        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
+    if (http->daemon)
+        return http;
+    free(http);
+    return NULL;
+}
+
+static void quiesce(void *context) {
+    struct http *http = context;
+    if (http->listener < 0)
+        return;
+    MHD_quiesce_daemon(http->daemon);
+    close(http->listener);
+    http->listener = -1;
+}
+
+static void stop(void *context, double seconds) {
+    struct http *http = context;
+    const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
+    quiesce(http);
+    for (double waited = 0; waited < seconds && atomic_load(&http->open) > 0; waited += 0.01)
+        nanosleep(&pause, NULL);
+    MHD_stop_daemon(http->daemon);
+    free(http);
+}
+
+__attribute__((visibility("default"))) const struct http_module txl_http_module = {
+    .version = TXL_VERSION,
+    .start = start,
+    .stop = stop,
+    .quiesce = quiesce,
+    .mark = mark,
+    .answer = answer,
+    .keep = keep,
+    .release = release,
+    .begin = begin,
+    .send = send_bytes,
+    .end = end,
+    .waiting = waiting,
+    .gone = gone,
+};

@@ -1,0 +1,207 @@
+/* Reads a prompt and writes behind it. */
+#include "row.h"
+
+#include "cli/io/terminal.h"
+#include "lib/base/error.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static txl_status fail_for_memory(txl_error *error) {
+    return txl_fail(error, TXL_MEMORY, "out of memory");
+}
+
+size_t row_prompt_tokens(const struct row *r) {
+    return r->n - r->n_context;
+}
+
+size_t row_score_of(const struct row *r, size_t token) {
+    size_t prompt = row_prompt_tokens(r);
+    if (token < prompt)
+        return token + r->n_context;
+    return token - prompt + (r->scoring ? r->n : 0);
+}
+
+/* ---- Beginning and end --------------------------------------------------------------------- */
+
+txl_status row_open(struct row *r, const struct model *model, bool special, txl_error *error) {
+    const struct id_list *list = &r->tokens->list;
+    int32_t first = txl_model_first_context(model->handle);
+    bool context = list->n == 0 || (special && list->ids[0] != first);
+    r->n_context = context;
+    r->n = list->n + r->n_context;
+    r->ids = malloc(r->n * sizeof *r->ids);
+    if (!r->ids)
+        return fail_for_memory(error);
+    r->ids[0] = first;
+    if (list->n > 0)
+        memcpy(r->ids + r->n_context, list->ids, list->n * sizeof *r->ids);
+    const struct prompt_tokens *t = r->tokens;
+    if (!t->text)
+        return txl_decoder_new(model->handle, r->g->text == TEXT_RAW, &r->decoder, error);
+    bool good = buffer_append(&r->prompt_text, t->text, t->length) &&
+                buffer_append(&r->prompt_ends, t->ends, list->n * sizeof *t->ends);
+    return good ? TXL_OK : fail_for_memory(error);
+}
+
+void row_close(struct row *r) {
+    sample_close(&r->sample);
+    scores_free(&r->scores);
+    id_list_free(&r->made);
+    buffer_free(&r->spelled);
+    buffer_free(&r->ends);
+    buffer_free(&r->prompt_text);
+    buffer_free(&r->prompt_ends);
+    txl_decoder_free(r->decoder);
+    free(r->ids);
+    *r = (struct row){.state = ROW_DONE};
+}
+
+/* ---- The prompt ---------------------------------------------------------------------------- */
+
+static struct prefix_need need_of(const struct row *r, size_t n) {
+    return (struct prefix_need){.ids = r->ids, .n = n, .scores = r->scoring ? &r->scores : NULL};
+}
+
+static txl_status new_session(struct reading_desk *desk, txl_session *from, txl_session **session,
+                              txl_error *error) {
+    if (from == desk->fresh && desk->new_sessions)
+        return txl_session_new(desk->model->handle, &desk->settings, session, error);
+    return txl_session_copy(from, session, error);
+}
+
+/* Decodes ids [r->done, end) of the prompt. */
+static txl_status decode_prompt(struct row *r, size_t end, txl_error *error) {
+    const char *text;
+    size_t length;
+    for (size_t i = r->done; r->decoder && i < end; i++) {
+        if (i < r->n_context)
+            continue;
+        txl_status status = txl_decoder_push(r->decoder, r->ids[i], &text, &length, error);
+        if (status)
+            return status;
+        bool good = buffer_append(&r->prompt_text, text, length);
+        if (good && i + 1 == r->n) {
+            status = txl_decoder_finish(r->decoder, &text, &length, error);
+            good = !status && buffer_append(&r->prompt_text, text, length);
+        }
+        if (status)
+            return status;
+        size_t at = r->prompt_text.length;
+        if (!good || !buffer_append(&r->prompt_ends, &at, sizeof at))
+            return fail_for_memory(error);
+    }
+    return TXL_OK;
+}
+
+txl_status row_start(struct row *r, struct reading_desk *desk, txl_error *error) {
+    const struct prefix_need need = need_of(r, r->n);
+    const struct prefix *p = prefixes_find(&desk->prefixes, &need);
+    txl_session *session;
+    txl_status status = new_session(desk, p ? p->session : desk->fresh, &session, error);
+    if (status)
+        return status;
+    if (!sample_open(r->g, session, &r->sample))
+        return txl_fail(error, TXL_MEMORY, "%s", terminal_last_error());
+    r->state = ROW_READING;
+    if (!p)
+        return TXL_OK;
+    status = decode_prompt(r, p->n, error);
+    r->done = p->n;
+    if (p->n > r->n_context)
+        txl_history_push(r->sample.history, r->ids + r->n_context, p->n - r->n_context);
+    if (!status && r->scoring && !scores_add_first(&r->scores, &p->scores, p->n))
+        status = fail_for_memory(error);
+    return status;
+}
+
+/* The distribution in the place of the first id to be read, by the session as it is. */
+static txl_status score_first(struct row *r, struct reading_desk *desk, txl_error *error) {
+    int32_t n_token = txl_model_n_token(desk->model->handle);
+    if (r->done == 0)
+        return scores_add_none(&r->scores) ? TXL_OK : fail_for_memory(error);
+    txl_status status = txl_session_logprobs(r->sample.session, desk->logprob, error);
+    if (!status && !scores_add(&r->scores, r->ids[r->done], desk->logprob, n_token))
+        status = fail_for_memory(error);
+    return status;
+}
+
+static txl_status feed_scored(struct row *r, struct reading_desk *desk, size_t n,
+                              txl_error *error) {
+    int32_t n_token = txl_model_n_token(desk->model->handle);
+    const int32_t *ids = r->ids + r->done;
+    txl_status status = score_first(r, desk, error);
+    if (!status)
+        status = txl_session_distributions(r->sample.session, ids, n, desk->logprob, error);
+    for (size_t i = 1; i < n && !status; i++)
+        if (!scores_add(&r->scores, ids[i], desk->logprob + (i - 1) * (size_t)n_token, n_token))
+            status = fail_for_memory(error);
+    return status;
+}
+
+/* The prompt was read. */
+static txl_status begin_writing(struct row *r, txl_error *error) {
+    const struct buffer *text = &r->prompt_text;
+    char tail = text->length > 0 ? text->data[text->length - 1] : 0;
+    txl_decoder_free(r->decoder);
+    r->decoder = NULL;
+    r->state = r->most > 0 ? ROW_WRITING : ROW_DONE;
+    if (r->most == 0)
+        r->sample.done = "length";
+    if (r->most > 0 && sample_start(r->g, &r->sample, (int64_t)r->number + 1, tail))
+        return txl_fail(error, TXL_MEMORY, "%s", terminal_last_error());
+    return TXL_OK;
+}
+
+txl_status row_read(struct row *r, struct reading_desk *desk, txl_error *error) {
+    size_t n = smaller(r->n - r->done, FEED_TOKENS), end = r->done + n;
+    const int32_t *ids = r->ids + r->done;
+    txl_status status = TXL_OK;
+    if (n > 0 && r->scoring)
+        status = feed_scored(r, desk, n, error);
+    else if (n > 0)
+        status = txl_session_feed(r->sample.session, ids, n, error);
+    if (!status)
+        status = decode_prompt(r, end, error);
+    if (status)
+        return status;
+    size_t skipped = r->done < r->n_context ? r->n_context - r->done : 0;
+    if (n > skipped)
+        txl_history_push(r->sample.history, ids + skipped, n - skipped);
+    r->done = end;
+    if (!r->alone && n == FEED_TOKENS && r->n - end < FEED_TOKENS) {
+        const struct prefix_need need = need_of(r, end);
+        prefixes_keep(&desk->prefixes, &need, r->sample.session);
+    }
+    return end == r->n ? begin_writing(r, error) : TXL_OK;
+}
+
+/* ---- What is written ----------------------------------------------------------------------- */
+
+/* Remembers the token just drawn. */
+static bool note_token(struct row *r, const struct reading_desk *desk) {
+    const struct sample *s = &r->sample;
+    bool good = id_list_add(&r->made, s->id) &&
+                buffer_append(&r->spelled, s->decoded.data, s->decoded.length) &&
+                buffer_append(&r->ends, &r->spelled.length, sizeof r->spelled.length);
+    return good && (r->top < 0 || scores_add_drawn(&r->scores, s->id, s->logprob, desk->top_ids,
+                                                   desk->top_logprobs));
+}
+
+txl_status row_draw(struct row *r, struct reading_desk *desk, txl_error *error) {
+    struct sample *s = &r->sample;
+    txl_status status = TXL_OK;
+    if (r->top > 0)
+        status = txl_session_top(s->session, (int)r->top, desk->top_ids, desk->top_logprobs, error);
+    if (status)
+        return status;
+    status = sample_token(r->g, s);
+    if (status)
+        return txl_fail(error, status, "%s", terminal_last_error());
+    if (!s->refused && !note_token(r, desk))
+        return fail_for_memory(error);
+    if (s->done)
+        r->state = ROW_DONE;
+    return TXL_OK;
+}

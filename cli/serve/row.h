@@ -1,0 +1,75 @@
+/* A text in the making: a prompt that is read, scored if that was asked for, and what the model
+ * writes behind it, token by token. */
+#ifndef CLI_ROW_H
+#define CLI_ROW_H
+
+#include "cli/generate/generation.h"
+#include "completion.h"
+#include "prefixes.h"
+#include "scores.h"
+
+enum row_state { ROW_WAITING, ROW_READING, ROW_WRITING, ROW_DONE };
+
+/* What rows of one server share; only one thread works on them. */
+struct reading_desk {
+    const struct model *model;
+    txl_session *fresh;       /* nothing was ever fed to it; the others are copies */
+    txl_settings settings;    /* its */
+    bool new_sessions;        /* a copy's first tokens would be computed in another way */
+    struct prefixes prefixes; /* without such copies there are none */
+    float *logprob;           /* [FEED_TOKENS, n_token] */
+    int32_t *top_ids;         /* [MOST_TOP] */
+    float *top_logprobs;      /* [MOST_TOP] */
+};
+
+struct row {
+    enum row_state state;
+    size_t prompt, number; /* of the prompt, and of the text behind it, from 0 */
+    const struct generate *g;
+    const struct prompt_tokens *tokens;
+
+    int32_t *ids; /* [n]: the first context, if it is read, and the prompt */
+    size_t n, done;
+    size_t n_context; /* 0 or 1 of them are no part of the answer */
+    bool scoring;     /* of the prompt */
+    bool alone;       /* with settings of its own, so that no other text goes on from it */
+    int64_t top;      /* likeliest tokens of what is drawn; -1: no log-probabilities */
+    uint64_t most;    /* tokens to be drawn */
+
+    struct sample sample;
+    struct scores scores;  /* of ids, then of what is drawn */
+    struct id_list made;   /* ids that were drawn */
+    struct buffer spelled; /* what each of them added to the text, before stops are looked for */
+    struct buffer ends;    /* size_t for each: where in `spelled` its text ends */
+
+    struct buffer prompt_text; /* the prompt as text: the request's own, or decoded */
+    struct buffer prompt_ends; /* size_t for each token of it: where its text ends */
+    txl_decoder *decoder;      /* of a prompt of ids */
+
+    /* What an answer has told. */
+    size_t told;       /* tokens */
+    uint64_t told_end; /* code points of the text to their end */
+    bool opened;       /* of a stream: the prompt, or that there is none */
+};
+
+/* Lists the ids to read.  `special`: behind the model's first context, unless the prompt begins
+ * with it.  These fail with TXL_MEMORY, or with the error. */
+txl_status row_open(struct row *row, const struct model *model, bool special, txl_error *error);
+void row_close(struct row *row);
+
+/* Begins to read, perhaps behind a prefix that is kept. */
+txl_status row_start(struct row *row, struct reading_desk *desk, txl_error *error);
+
+/* Reads the next FEED_TOKENS of the prompt; behind the last it is ready to write, or done. */
+txl_status row_read(struct row *row, struct reading_desk *desk, txl_error *error);
+
+/* Draws the next token, which is yet to be fed unless the row is done. */
+txl_status row_draw(struct row *row, struct reading_desk *desk, txl_error *error);
+
+/* How many tokens of the prompt are part of the answer. */
+size_t row_prompt_tokens(const struct row *row);
+
+/* Where in `scores` a token of the answer is, of the prompt's or then of the drawn ones. */
+size_t row_score_of(const struct row *row, size_t token);
+
+#endif

@@ -1,0 +1,278 @@
+/* txl serve: answers requests over HTTP. */
+#include "cli/commands.h"
+#include "cli/io/confine.h"
+#include "cli/io/modules.h"
+#include "cli/io/output.h"
+#include "cli/io/signals.h"
+#include "cli/io/terminal.h"
+#include "server.h"
+
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+struct serve_options {
+    struct common_options common;
+    struct session_options session;
+    const char *host, *key_file;
+    int64_t port, parallel;
+    struct string_list origins;
+    bool no_page;
+};
+
+/* Seconds that requests may take after the first signal. */
+enum { LAST_SECONDS = 10 };
+
+/* ---- The key ------------------------------------------------------------------------------- */
+
+/* The file's first line.  NULL with the error printed. */
+static char *read_key(const char *path) {
+    FILE *file = fopen(path, "re");
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t n = file ? getline(&line, &room, file) : -1;
+    if (file)
+        fclose(file);
+    while (n > 0 && (line[n - 1] == '\n' || line[n - 1] == '\r'))
+        line[--n] = '\0';
+    if (n > 0)
+        return line;
+    if (!file)
+        terminal_error("%s: %s", path, strerror(errno));
+    else
+        terminal_error("%s: its first line is to be the key, and it is empty", path);
+    free(line);
+    return NULL;
+}
+
+/* ---- The socket ---------------------------------------------------------------------------- */
+
+static bool is_loopback(const struct sockaddr *address) {
+    if (address->sa_family == AF_INET) {
+        const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)address;
+        return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
+    }
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)address;
+    return address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+}
+
+/* A socket that listens at the address; -1, and errno says why. */
+static int listen_at(const struct addrinfo *address) {
+    int one = 1;
+    int handle = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (handle < 0)
+        return -1;
+    setsockopt(handle, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    if (bind(handle, address->ai_addr, address->ai_addrlen) == 0 && listen(handle, 128) == 0)
+        return handle;
+    int problem = errno;
+    close(handle);
+    errno = problem;
+    return -1;
+}
+
+static int port_of(int handle) {
+    struct sockaddr_storage address = {0};
+    socklen_t size = sizeof address;
+    getsockname(handle, (struct sockaddr *)&address, &size);
+    return ntohs(address.ss_family == AF_INET6
+                     ? ((const struct sockaddr_in6 *)(const void *)&address)->sin6_port
+                     : ((const struct sockaddr_in *)(const void *)&address)->sin_port);
+}
+
+/* Listens at --host and --port.  -1 with the error printed. */
+static int open_listener(const struct serve_options *o, bool has_key, int *port) {
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+    struct addrinfo *found;
+    char service[8];
+    int handle = -1;
+    snprintf(service, sizeof service, "%d", (int)o->port);
+    int problem = getaddrinfo(o->host, service, &hints, &found);
+    if (problem != 0) {
+        terminal_error("--host %s: %s", o->host, gai_strerror(problem));
+        return -1;
+    }
+    if (!has_key && !is_loopback(found->ai_addr))
+        terminal_error("--host %s is not this machine alone, so it needs --api-key-file", o->host);
+    else if ((handle = listen_at(found)) < 0)
+        terminal_error("%s, port %d: %s", o->host, (int)o->port, strerror(errno));
+    freeaddrinfo(found);
+    if (handle >= 0)
+        *port = port_of(handle);
+    return handle;
+}
+
+/* ---- Signals ------------------------------------------------------------------------------- */
+
+/* The signals that ask to end, except those that the caller has the program ignore. */
+static void list_stops(sigset_t *stops) {
+    static const int all[] = {SIGINT, SIGTERM, SIGHUP};
+    sigemptyset(stops);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct sigaction action;
+        if (sigaction(all[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+            sigaddset(stops, all[i]);
+    }
+}
+
+/* Waits for a signal, at most so long. */
+static bool wait_for_stop(const sigset_t *stops, int milliseconds) {
+    const struct timespec most = {.tv_sec = milliseconds / 1000,
+                                  .tv_nsec = milliseconds % 1000 * 1000000L};
+    return sigtimedwait(stops, NULL, &most) > 0;
+}
+
+/* ---- Serving ------------------------------------------------------------------------------- */
+
+static const struct http_module *load_http(void) {
+    const struct http_module *http = module_load("txl-serve.so", HTTP_MODULE, HTTP_MODULE_SYMBOL);
+    if (!http)
+        terminal_error("serving needs HTTP's module (Debian: the package txl-serve): %s",
+                       dlerror());
+    else if (strcmp(http->version, TXL_VERSION) != 0)
+        terminal_error("HTTP's module is of txl %s, and this is txl %s; install them together",
+                       http->version, TXL_VERSION);
+    else
+        return http;
+    return NULL;
+}
+
+/* After the first signal requests may end; a second one ends them at once. */
+static void close_server(struct server *s, void *http, const sigset_t *stops) {
+    atomic_store(&s->closing, true);
+    s->http->quiesce(http);
+    work_end(&s->work, false);
+    bool hurried = false;
+    for (int i = 0; i < LAST_SECONDS * 20 && !hurried && !work_has_ended(&s->work); i++)
+        hurried = wait_for_stop(stops, 50);
+    work_end(&s->work, true);
+    work_join(&s->work);
+    s->http->stop(http, 1);
+}
+
+static bool serve(struct server *s, int listener) {
+    sigset_t stops;
+    bool six = strchr(s->guard.host, ':') != NULL;
+    list_stops(&stops);
+    pthread_sigmask(SIG_BLOCK, &stops, NULL); /* of the threads that start now too */
+    const struct http_handler handler = server_handler(s);
+    if (!work_start(&s->work))
+        return false;
+    void *http = s->http->start(listener, &handler);
+    if (!http) {
+        work_end(&s->work, true);
+        work_join(&s->work);
+        return terminal_error("cannot start to serve: %s", strerror(errno));
+    }
+    output_line("txl serve: http://%s%s%s:%d (Ctrl-C ends)", six ? "[" : "", s->guard.host,
+                six ? "]" : "", s->guard.port);
+    output_flush();
+    while (!wait_for_stop(&stops, 3600 * 1000))
+        continue;
+    close_server(s, http, &stops);
+    return true;
+}
+
+/* ---- The command --------------------------------------------------------------------------- */
+
+/* The model's file without its folders. */
+static const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static bool open_work(struct server *s, const struct serve_options *o) {
+    struct work *w = &s->work;
+    txl_settings settings;
+    w->http = s->http;
+    w->id = base_name(w->model.name);
+    snprintf(w->fingerprint, sizeof w->fingerprint, "txl-%s-%s", TXL_VERSION,
+             model_checksum(&w->model).text);
+    s->usual = (struct generate_options){.session = SESSION_UNSET,
+                                         .eos = EOS_NEWLINE,
+                                         .n = INTEGER_UNSET,
+                                         .seed = INTEGER_UNSET,
+                                         .samples = 1,
+                                         .dynamic = DYNAMIC_UNSET,
+                                         .sampling = SAMPLING_STANDARD(TXL_TEMPERATURE)};
+    sampling_choose(&s->usual.sampling, w->model.handle);
+    txl_model_defaults(w->model.handle, &settings);
+    settings_override(&settings, &o->session, &o->common);
+    return work_open(w, &settings, (size_t)o->parallel);
+}
+
+static int run(const struct command *command, void *values, struct operands *operands) {
+    const struct serve_options *o = values;
+    struct server server = {.has_page = !o->no_page, .started = (int64_t)time(NULL)};
+    int listener = -1, port = 0;
+    (void)command;
+    (void)operands;
+    char *key = o->key_file ? read_key(o->key_file) : NULL;
+    bool good = (!o->key_file || key) && (server.http = load_http()) &&
+                model_open(&server.work.model, &o->common);
+    good = good && (listener = open_listener(o, key, &port)) >= 0;
+    if (good) {
+        server.guard =
+            (struct guard){.host = o->host, .port = port, .origins = &o->origins, .key = key};
+        json_object_seed(0); /* reads a file */
+        confine(&(struct confinement){.serves = true});
+        good = open_work(&server, o) && serve(&server, listener);
+        work_close(&server.work);
+    }
+    if (server.work.model.handle)
+        model_close(&server.work.model);
+    free(key);
+    return output_finish(good ? STATUS_OK : STATUS_FAILURE);
+}
+
+static const struct serve_options defaults = {
+    .session = SESSION_UNSET, .host = "127.0.0.1", .port = 8080, .parallel = TOGETHER};
+
+#define PLACE(member) offsetof(struct serve_options, member)
+
+static const struct option_row options[] = {
+    {"host", OPTION_STRING, PLACE(host),
+     "listen at this address; one that is not this machine's alone needs --api-key-file",
+     .section = "Server", .argument = "NAME", .standard = "127.0.0.1"},
+    {"port", OPTION_INTEGER, PLACE(port), "listen at port N; 0: at a free one", .standard = "8080",
+     .most = 65535},
+    {"parallel", OPTION_INTEGER, PLACE(parallel),
+     "read and write at most N texts at a time; the others wait", .standard = "8", .least = 1,
+     .most = MOST_PARALLEL},
+    {"api-key-file", OPTION_STRING, PLACE(key_file),
+     "answer only requests that have the first line of FILE as their key", .file = FILE_READ},
+    {"origin", OPTION_LIST, PLACE(origins),
+     "let the pages of URL ask, as https://example.org; may be repeated", .argument = "URL"},
+    {"no-page", OPTION_FLAG, PLACE(no_page), "have no page at /"},
+    SESSION_ROWS(struct serve_options, session),
+    ARITHMETIC_ROW(PLACE(session.arithmetic)),
+    MODEL_ROW,
+    LOW_MEMORY_ROW,
+    COMMON_ROWS,
+    {0}};
+
+static const struct example examples[] = {
+    {"txl serve -m wt103.txl --port 8000", "serve a model to programs of this machine"},
+    {"curl http://127.0.0.1:8080/v1/completions -H 'Content-Type: application/json' "
+     "-d '{\"prompt\": \"The tower\", \"max_tokens\": 50, \"seed\": 1}'",
+     "continue a text"},
+    {0}};
+
+const struct command serve_command = {
+    .name = "serve",
+    .summary = "score, continue and show texts over HTTP",
+    .description = "",
+    .options = options,
+    .examples = examples,
+    .defaults = &defaults,
+    .size = sizeof defaults,
+    .run = run,
+};

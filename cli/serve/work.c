@@ -1,0 +1,537 @@
+/* The thread that uses the model. */
+#include "work.h"
+
+#include "answers.h"
+#include "cli/io/terminal.h"
+#include "lib/base/error.h"
+#include "lib/base/json_memory.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* A stream whose client reads slower than this much behind waits for it. */
+static const size_t MOST_BEHIND = 1 << 20;
+/* A client is looked for after so many steps; a silent stream says that it lives. */
+enum { LOOK_STEPS = 8, PING_SECONDS = 15 };
+/* The most memory that rows may take together, and kept prefixes. */
+static const uint64_t ROWS_BYTES = (uint64_t)4 << 30, PREFIXES_BYTES = (uint64_t)2 << 30;
+
+/* ---- Answers ------------------------------------------------------------------------------- */
+
+void http_answer_json(const struct http_module *http, struct exchange *exchange, int status,
+                      json_t *object, const struct http_header *headers, size_t n) {
+    static const char lacks[] = "{\"error\":{\"message\":\"out of memory\",\"type\":"
+                                "\"server_error\",\"param\":null,\"code\":500}}";
+    struct http_header all[8] = {{"Content-Type", "application/json"},
+                                 {"X-Content-Type-Options", "nosniff"}};
+    char *text = object ? json_text(object, ANSWER_FORM) : NULL;
+    json_decref(object);
+    size_t n_all = 2;
+    for (size_t i = 0; i < n && n_all < sizeof all / sizeof *all; i++)
+        all[n_all++] = headers[i];
+    http->answer(exchange, &(struct http_answer){.status = text ? status : 500,
+                                                 .headers = all,
+                                                 .n_header = n_all,
+                                                 .body = text ? text : lacks,
+                                                 .length = strlen(text ? text : lacks)});
+    free(text);
+}
+
+void http_answer_problem(const struct http_module *http, struct exchange *exchange,
+                         const struct problem *problem) {
+    static const struct http_header again = {"Retry-After", "1"};
+    http_answer_json(http, exchange, problem->status, answer_error(problem), &again,
+                     problem->status == 429);
+}
+
+bool job_answer(struct job *job, json_t *object) {
+    bool good = object != NULL;
+    if (good)
+        http_answer_json(job->work->http, job->exchange, 200, object, NULL, 0);
+    return good;
+}
+
+/* ---- Streams ------------------------------------------------------------------------------- */
+
+static void begin_stream(struct job *job) {
+    static const struct http_header headers[] = {{"Content-Type", "text/event-stream"},
+                                                 {"Cache-Control", "no-cache"},
+                                                 {"X-Accel-Buffering", "no"},
+                                                 {"X-Content-Type-Options", "nosniff"}};
+    if (!job->begun)
+        job->work->http->begin(job->exchange,
+                               &(struct http_answer){.status = 200,
+                                                     .headers = headers,
+                                                     .n_header = sizeof headers / sizeof *headers});
+    job->begun = true;
+}
+
+static void send_bytes(struct job *job, const char *bytes, size_t length) {
+    job->work->http->send(job->exchange, bytes, length);
+    job->sent = terminal_seconds();
+}
+
+static bool send_object(struct job *job, json_t *object) {
+    char *text = object ? json_text(object, ANSWER_FORM) : NULL;
+    json_decref(object);
+    if (!text)
+        return false;
+    send_bytes(job, "data: ", 6);
+    send_bytes(job, text, strlen(text));
+    send_bytes(job, "\n\n", 2);
+    free(text);
+    return true;
+}
+
+bool job_send(struct job *job, json_t *object) {
+    if (object)
+        begin_stream(job);
+    return send_object(job, object);
+}
+
+static void end_stream(struct job *job) {
+    static const char done[] = "data: [DONE]\n\n";
+    send_bytes(job, done, sizeof done - 1);
+    job->work->http->end(job->exchange);
+}
+
+/* ---- Jobs ---------------------------------------------------------------------------------- */
+
+struct job *job_new(struct work *work, struct exchange *exchange, const struct job_kind *kind) {
+    struct job *job = calloc(1, sizeof *job);
+    if (!job)
+        return NULL;
+    job->work = work;
+    job->exchange = exchange;
+    job->kind = kind;
+    job->created = (int64_t)time(NULL);
+    work->http->keep(exchange);
+    return job;
+}
+
+void job_free(struct job *job) {
+    for (size_t i = 0; i < job->n_row; i++)
+        row_close(&job->rows[i]);
+    free(job->rows);
+    if (job->kind->free)
+        job->kind->free(job);
+    id_list_free(&job->g.banned);
+    txl_decoder_free(job->g.scratch);
+    completion_free(&job->c);
+    job->work->http->release(job->exchange);
+    free(job);
+}
+
+/* How the rows are drawn, as txl generate would. */
+static bool open_generate(struct job *job, struct problem *problem) {
+    struct completion *c = &job->c;
+    struct generate *g = &job->g;
+    txl_error error;
+    g->options = &c->options;
+    g->model = job->work->model;
+    g->text = c->raw ? TEXT_RAW : TEXT_TOKENS;
+    g->settings = job->work->desk.settings;
+    g->reading = (struct reading){.tgt_len = (size_t)g->settings.tgt_len};
+    c->options.seed = (int64_t)c->seed;
+    if (txl_model_eos(g->model.handle) < 0)
+        c->options.eos = EOS_NEWLINE;
+    if (!continue_choose_sampling(g))
+        return problem_set(problem, 500, NULL, "out of memory");
+    if (txl_decoder_new(g->model.handle, c->raw, &g->scratch, &error))
+        return problem_set(problem, 500, NULL, "%s", error.message);
+    return true;
+}
+
+bool job_open_rows(struct job *job, bool scoring, bool detailed, struct problem *problem) {
+    struct completion *c = &job->c;
+    txl_error error;
+    if (!open_generate(job, problem))
+        return false;
+    size_t n = c->n_prompt * (size_t)c->n;
+    job->rows = calloc(n, sizeof *job->rows);
+    if (!job->rows)
+        return problem_set(problem, 500, NULL, "out of memory");
+    for (job->n_row = 0; job->n_row < n;) {
+        struct row *row = &job->rows[job->n_row];
+        size_t prompt = job->n_row++ / (size_t)c->n;
+        *row = (struct row){.prompt = prompt,
+                            .number = (job->n_row - 1) % (size_t)c->n,
+                            .g = &job->g,
+                            .tokens = &c->prompts[prompt],
+                            .scoring = scoring,
+                            .alone = job->own_settings,
+                            .top = c->top,
+                            .most = (uint64_t)c->max_tokens};
+        row->scores.k = c->top > 0 ? (size_t)c->top : 0;
+        row->scores.detailed = detailed;
+        if (row_open(row, &job->work->model, c->special, &error))
+            return problem_set(problem, 500, NULL, "%s", error.message);
+        job->read += row_prompt_tokens(row);
+    }
+    return true;
+}
+
+/* Takes the job's rows from those that are worked on. */
+static void forget_rows(struct work *w, const struct job *job) {
+    size_t kept = 0;
+    for (size_t i = 0; i < w->n_active; i++)
+        if (w->active[i].job != job)
+            w->active[kept++] = w->active[i];
+    w->n_active = kept;
+    atomic_store(&w->sessions, kept);
+}
+
+static void count_started(struct work *w, size_t n) {
+    pthread_mutex_lock(&w->lock);
+    w->waiting -= n;
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* Nothing more is done for the job; it is freed in its turn. */
+static void end_job(struct work *w, struct job *job) {
+    forget_rows(w, job);
+    if (job->n_started == 0)
+        count_started(w, 1);
+    job->n_started = job->n_row;
+    job->over = true;
+}
+
+static void fail_job(struct work *w, struct job *job, const struct problem *problem) {
+    if (job->over)
+        return;
+    atomic_fetch_add(&w->failed, 1);
+    if (!job->begun) {
+        http_answer_problem(w->http, job->exchange, problem);
+    } else {
+        send_object(job, answer_error(problem));
+        end_stream(job);
+    }
+    end_job(w, job);
+}
+
+static void fail_job_for(struct work *w, struct job *job, txl_status status,
+                         const txl_error *error) {
+    struct problem problem;
+    bool asked = status == TXL_ARGUMENT || status == TXL_TEXT;
+    problem_set(&problem, asked ? 400 : 500, NULL, "%s", error->message);
+    fail_job(w, job, &problem);
+}
+
+static void fail_for_memory(struct work *w, struct job *job) {
+    fail_job_for(w, job, TXL_MEMORY, &(txl_error){.message = "out of memory"});
+}
+
+/* ---- Rows ---------------------------------------------------------------------------------- */
+
+/* The job of the fewest active rows that has more to start; the first of several.  NULL: none. */
+static struct job *next_job(struct work *w) {
+    struct job *best = NULL;
+    for (struct job *job = w->jobs; job; job = job->next) {
+        bool has = job->n_started < job->n_row;
+        if (has && (!best || job->n_started - job->n_done < best->n_started - best->n_done))
+            best = job;
+    }
+    return best;
+}
+
+/* A session with other settings than the others reads alone. */
+static txl_status start_row(struct work *w, struct job *job, struct row *row, txl_error *error) {
+    if (!job->own_settings)
+        return row_start(row, &w->desk, error);
+    struct reading_desk other = w->desk;
+    other.settings = job->settings;
+    other.new_sessions = true;
+    other.prefixes = (struct prefixes){0};
+    return row_start(row, &other, error);
+}
+
+static void start_rows(struct work *w) {
+    struct job *job;
+    txl_error error;
+    while (w->n_active < w->parallel && (job = next_job(w))) {
+        struct row *row = &job->rows[job->n_started];
+        if (job->n_started++ == 0)
+            count_started(w, 1);
+        txl_status status = start_row(w, job, row, &error);
+        if (status) {
+            fail_job_for(w, job, status, &error);
+            continue;
+        }
+        w->active[w->n_active++] = (struct active){job, row};
+        atomic_store(&w->sessions, w->n_active);
+    }
+}
+
+/* What is to be told of a row that went on, and what its end brings. */
+static void tell_row(struct work *w, struct active a) {
+    struct job *job = a.job;
+    if (job->over)
+        return;
+    if (job->c.stream && !job->kind->told(job, a.row)) {
+        fail_for_memory(w, job);
+        return;
+    }
+    if (a.row->state != ROW_DONE)
+        return;
+    txl_session_free(a.row->sample.session);
+    a.row->sample.session = NULL;
+    job->made += a.row->made.n;
+    atomic_fetch_add(&w->tokens_made, a.row->made.n);
+    if (++job->n_done < job->n_row)
+        return;
+    if (!job->kind->finish(job)) {
+        fail_for_memory(w, job);
+        return;
+    }
+    if (job->begun)
+        end_stream(job);
+    end_job(w, job);
+}
+
+/* Forgets rows that are done. */
+static void sweep_rows(struct work *w) {
+    size_t kept = 0;
+    for (size_t i = 0; i < w->n_active; i++)
+        if (w->active[i].row->state != ROW_DONE)
+            w->active[kept++] = w->active[i];
+    w->n_active = kept;
+    atomic_store(&w->sessions, kept);
+}
+
+/* Reads a stretch of one prompt, of one after the other. */
+static bool read_some(struct work *w) {
+    txl_error error;
+    for (size_t i = 0; i < w->n_active; i++) {
+        struct active a = w->active[(w->turn + i) % w->n_active];
+        if (a.row->state != ROW_READING)
+            continue;
+        w->turn = (w->turn + i + 1) % w->n_active;
+        size_t before = a.row->done;
+        txl_status status = row_read(a.row, &w->desk, &error);
+        atomic_fetch_add(&w->tokens_read, a.row->done - before);
+        if (status)
+            fail_job_for(w, a.job, status, &error);
+        else
+            tell_row(w, a);
+        return true;
+    }
+    return false;
+}
+
+static bool is_behind(const struct work *w, const struct job *job) {
+    return job->begun && w->http->waiting(job->exchange) > MOST_BEHIND;
+}
+
+/* Feeds the rows the tokens that they drew. */
+static void feed_rows(struct work *w, const struct active *fed, size_t n) {
+    struct sample *samples[TOGETHER];
+    for (size_t i = 0; i < n; i++)
+        samples[i] = &fed[i].row->sample;
+    txl_status status = n > 0 ? sample_feed_each(&fed[0].job->g.reading, samples, n) : TXL_OK;
+    for (size_t i = 0; i < n && status; i++) {
+        txl_error error;
+        txl_fail(&error, status, "%s", terminal_last_error());
+        fail_job_for(w, fed[i].job, status, &error);
+    }
+}
+
+/* Draws a token for each row that writes, and feeds those that go on. */
+static bool write_some(struct work *w) {
+    struct active drawn[MOST_PARALLEL], fed[TOGETHER];
+    size_t n = 0, n_fed = 0;
+    bool some = false;
+    txl_error error;
+    for (size_t i = 0; i < w->n_active; i++)
+        if (w->active[i].row->state == ROW_WRITING && !is_behind(w, w->active[i].job))
+            drawn[n++] = w->active[i];
+    for (size_t i = 0; i < n; i++) {
+        if (drawn[i].job->over)
+            continue;
+        some = true;
+        txl_status status = row_draw(drawn[i].row, &w->desk, &error);
+        if (status)
+            fail_job_for(w, drawn[i].job, status, &error);
+        else
+            tell_row(w, drawn[i]);
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (!drawn[i].job->over && drawn[i].row->state == ROW_WRITING)
+            fed[n_fed++] = drawn[i];
+        if (n_fed == TOGETHER || i + 1 == n) {
+            feed_rows(w, fed, n_fed);
+            n_fed = 0;
+        }
+    }
+    return some;
+}
+
+/* ---- The thread ---------------------------------------------------------------------------- */
+
+/* Jobs whose client has gone are ended; streams that are silent say that they live. */
+static void look_after(struct work *w) {
+    for (struct job *job = w->jobs; job; job = job->next) {
+        if (job->over || job->steps++ % LOOK_STEPS != 0)
+            continue;
+        if (w->http->gone(job->exchange)) {
+            if (job->begun)
+                w->http->end(job->exchange);
+            else
+                http_answer_problem(w->http, job->exchange,
+                                    &(struct problem){.status = 503, .text = "closed"});
+            end_job(w, job);
+        } else if (job->begun && terminal_seconds() - job->sent > PING_SECONDS) {
+            send_bytes(job, ": ping\n\n", 8);
+        }
+    }
+}
+
+static void free_jobs(struct work *w) {
+    for (struct job **place = &w->jobs; *place;) {
+        struct job *job = *place;
+        if (job->over) {
+            *place = job->next;
+            job_free(job);
+        } else {
+            place = &job->next;
+        }
+    }
+}
+
+/* Takes the jobs that have come; waits for one if there is nothing to do.  False: that is all. */
+static bool take_jobs(struct work *w, bool *abandoned) {
+    struct job **end = &w->jobs;
+    while (*end)
+        end = &(*end)->next;
+    pthread_mutex_lock(&w->lock);
+    while (!w->jobs && !w->first && !w->closing)
+        pthread_cond_wait(&w->changed, &w->lock);
+    *end = w->first;
+    w->first = NULL;
+    w->end = &w->first;
+    *abandoned = w->abandoned;
+    w->ended = !w->jobs;
+    pthread_mutex_unlock(&w->lock);
+    return w->jobs != NULL;
+}
+
+static void abandon_jobs(struct work *w) {
+    struct problem problem;
+    problem_set(&problem, 503, NULL, "the server is stopping");
+    for (struct job *job = w->jobs; job; job = job->next)
+        fail_job(w, job, &problem);
+}
+
+/* Waits a little, for clients that read slowly. */
+static void pause_work(void) {
+    const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
+    nanosleep(&pause, NULL);
+}
+
+static void *work_thread(void *context) {
+    struct work *w = context;
+    bool abandoned;
+    while (take_jobs(w, &abandoned)) {
+        double start = terminal_seconds();
+        if (abandoned)
+            abandon_jobs(w);
+        start_rows(w);
+        bool some = read_some(w);
+        sweep_rows(w);
+        some = write_some(w) || some;
+        sweep_rows(w);
+        look_after(w);
+        free_jobs(w);
+        if (!some && w->jobs)
+            pause_work();
+        atomic_fetch_add(&w->microseconds, (uint64_t)((terminal_seconds() - start) * 1e6));
+    }
+    return NULL;
+}
+
+/* ---- Opening and closing ------------------------------------------------------------------- */
+
+bool work_take(struct work *w, struct job *job) {
+    pthread_mutex_lock(&w->lock);
+    bool good = w->waiting < MOST_WAITING && !w->closing;
+    if (good) {
+        w->waiting++;
+        job->number = atomic_fetch_add(&w->requests, 1);
+        *w->end = job;
+        w->end = &job->next;
+        pthread_cond_broadcast(&w->changed);
+    }
+    pthread_mutex_unlock(&w->lock);
+    return good;
+}
+
+void work_end(struct work *w, bool abandon) {
+    pthread_mutex_lock(&w->lock);
+    w->closing = true;
+    w->abandoned = abandon;
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+}
+
+bool work_has_ended(struct work *w) {
+    pthread_mutex_lock(&w->lock);
+    bool ended = w->ended;
+    pthread_mutex_unlock(&w->lock);
+    return ended;
+}
+
+static bool open_desk(struct work *w, const txl_settings *settings) {
+    struct reading_desk *desk = &w->desk;
+    size_t n_token = (size_t)txl_model_n_token(w->model.handle);
+    *desk = (struct reading_desk){.model = &w->model, .settings = *settings};
+    desk->new_sessions = strcmp(txl_model_memory_start(w->model.handle), "zeros") == 0;
+    desk->logprob = calloc(FEED_TOKENS * n_token, sizeof *desk->logprob);
+    desk->top_ids = calloc(MOST_TOP, sizeof *desk->top_ids);
+    desk->top_logprobs = calloc(MOST_TOP, sizeof *desk->top_logprobs);
+    if (!desk->logprob || !desk->top_ids || !desk->top_logprobs)
+        return terminal_error("out of memory");
+    if (!session_open(&w->model, settings, &desk->fresh))
+        return false;
+    txl_session_settings(desk->fresh, &desk->settings);
+    return true;
+}
+
+bool work_open(struct work *w, const txl_settings *settings, size_t parallel) {
+    w->end = &w->first;
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->changed, NULL);
+    if (!open_desk(w, settings))
+        return false;
+    uint64_t bytes = txl_session_bytes(w->model.handle, settings);
+    uint64_t fit = ROWS_BYTES / bytes, kept = PREFIXES_BYTES / bytes;
+    w->parallel = fit < parallel ? (size_t)(fit > 0 ? fit : 1) : parallel;
+    if (w->parallel < parallel)
+        terminal_note("%zu texts at a time instead of %zu: the memory of each takes %.1f GB",
+                      w->parallel, parallel, (double)bytes / 1e9);
+    w->desk.prefixes.most = w->desk.new_sessions   ? 0
+                            : kept < MOST_PREFIXES ? (size_t)kept
+                                                   : MOST_PREFIXES;
+    return true;
+}
+
+bool work_start(struct work *w) {
+    int failed = pthread_create(&w->thread, NULL, work_thread, w);
+    return failed == 0 || terminal_error("cannot start a thread: %s", strerror(failed));
+}
+
+void work_join(struct work *w) {
+    pthread_join(w->thread, NULL);
+}
+
+void work_close(struct work *w) {
+    prefixes_free(&w->desk.prefixes);
+    txl_session_free(w->desk.fresh);
+    free(w->desk.logprob);
+    free(w->desk.top_ids);
+    free(w->desk.top_logprobs);
+    pthread_cond_destroy(&w->changed);
+    pthread_mutex_destroy(&w->lock);
+}

@@ -1,0 +1,115 @@
+/* The work: jobs that wait, and the one thread that uses the model.  It takes up to so many rows of
+ * them at a time, reads a stretch of a prompt and then draws a token for each row that writes, so
+ * that the weights are read once for up to 8 of them. */
+#ifndef CLI_WORK_H
+#define CLI_WORK_H
+
+#include "completion.h"
+#include "http.h"
+#include "row.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* Rows that one call feeds (txl_session_feed_each has the same bits up to 8). */
+enum { TOGETHER = 8, MOST_PARALLEL = 64, MOST_WAITING = 64 };
+
+struct work;
+
+/* A request that takes the model. */
+struct job {
+    struct job *next;
+    struct work *work;
+    struct exchange *exchange;
+    const struct job_kind *kind;
+    struct completion c;
+    struct generate g;
+    struct row *rows; /* [n_row] */
+    size_t n_row, n_started, n_done;
+    txl_settings settings; /* of its sessions, if `own_settings` */
+    bool own_settings;
+    void *more; /* of the kind */
+
+    uint64_t number; /* for its name */
+    int64_t created;
+    bool begun;          /* a stream's head was sent */
+    bool over;           /* it was answered, or nobody waits for the answer */
+    double sent;         /* when a stream last sent something */
+    unsigned steps;      /* since the client was looked for */
+    uint64_t read, made; /* tokens */
+};
+
+/* What differs between jobs.  The functions return false when memory is short. */
+struct job_kind {
+    bool (*told)(struct job *job, struct row *row); /* of a stream: the row has something new */
+    bool (*finish)(struct job *job);                /* all rows are done: answers */
+    void (*free)(struct job *job);                  /* what is in `more` */
+};
+
+struct work {
+    const struct http_module *http;
+    struct model model;
+    const char *id; /* the model's name in answers */
+    char fingerprint[64];
+    struct reading_desk desk;
+    size_t parallel;
+
+    pthread_t thread;
+    pthread_mutex_t lock; /* of what follows */
+    pthread_cond_t changed;
+    struct job *first, **end; /* that the thread has not yet seen */
+    size_t waiting;           /* jobs of which no row was started */
+    bool closing;             /* no more are taken */
+    bool abandoned;           /* all are ended at once */
+    bool ended;               /* the thread */
+
+    /* The thread's own. */
+    struct job *jobs; /* in the order of their coming */
+    struct active {
+        struct job *job;
+        struct row *row;
+    } active[MOST_PARALLEL]; /* [n_active] rows that are read or written */
+    size_t n_active, turn;
+
+    /* What /metrics tells. */
+    atomic_uint_fast64_t requests, failed, tokens_read, tokens_made, microseconds;
+    atomic_size_t sessions;
+};
+
+/* Opens sessions for the model with these settings, and begins to work.  False with the error
+ * printed. */
+bool work_open(struct work *work, const txl_settings *settings, size_t parallel);
+bool work_start(struct work *work);
+
+/* Takes a job, whose exchange it answers and releases, and which it frees.  False: too many
+ * wait. */
+bool work_take(struct work *work, struct job *job);
+
+/* Takes no more jobs.  With `abandon` the others are ended at once. */
+void work_end(struct work *work, bool abandon);
+/* Whether the thread has ended, once no more are taken. */
+bool work_has_ended(struct work *work);
+/* Waits until the thread has ended. */
+void work_join(struct work *work);
+void work_close(struct work *work);
+
+/* Sends a stream's event.  Takes the reference; false when memory is short. */
+bool job_send(struct job *job, json_t *object);
+
+/* Answers with JSON.  Takes the reference. */
+bool job_answer(struct job *job, json_t *object);
+
+/* A job for the exchange, with the completion's rows; NULL when memory is short. */
+struct job *job_new(struct work *work, struct exchange *exchange, const struct job_kind *kind);
+void job_free(struct job *job);
+
+/* Makes the rows.  False with the problem. */
+bool job_open_rows(struct job *job, bool scoring, bool detailed, struct problem *problem);
+
+/* Sends JSON to an exchange.  Takes the reference; NULL is an error of the server. */
+void http_answer_json(const struct http_module *http, struct exchange *exchange, int status,
+                      json_t *object, const struct http_header *headers, size_t n);
+void http_answer_problem(const struct http_module *http, struct exchange *exchange,
+                         const struct problem *problem);
+
+#endif
