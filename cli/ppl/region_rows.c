@@ -143,8 +143,7 @@ txl_status region_rows_token(void *context, const struct scored *token, txl_erro
 
 /* ---- Rows --------------------------------------------------------------------------------- */
 
-/* The words that begin in text[begin .. end).  `*in_word`: whether one goes on there. */
-static uint64_t count_words(const struct buffer *text, size_t begin, size_t end, bool *in_word) {
+uint64_t regions_words(const struct buffer *text, size_t begin, size_t end, bool *in_word) {
     uint64_t words = 0;
     for (size_t at = begin, n; at<end; at += n> 0 ? n : 1) {
         n = space_length(text->data + at, text->length - at);
@@ -178,7 +177,7 @@ txl_status region_rows_end(struct region_rows *rows) {
         return TXL_OK;
     for (size_t i = 1; i < regions->n && !status; i++) {
         size_t end = regions->list[i].end;
-        status = put_row(rows, i, begin, count_words(&regions->text, begin, end, &in_word));
+        status = put_row(rows, i, begin, regions_words(&regions->text, begin, end, &in_word));
         begin = end;
     }
     if (!status && regions->list[0].tokens > 0)

@@ -29,6 +29,9 @@ struct regions {
 bool regions_part(struct regions *regions, const char *text, size_t length);
 void regions_free(struct regions *regions);
 
+/* The words that begin in text[begin .. end).  `*in_word`: whether one goes on there. */
+uint64_t regions_words(const struct buffer *text, size_t begin, size_t end, bool *in_word);
+
 struct region_rows {
     struct table table; /* without a stream: regions are summed, but not shown */
     bool on;

@@ -36,7 +36,9 @@ json_t *body_parse(const char *body, size_t length, struct problem *problem) {
     else if (json_lacked_memory(&where))
         lacks_memory(problem);
     else
-        problem_set(problem, 400, NULL, "the body is no JSON: %s, at byte %d", where.text,
+        problem_set(problem, 400, NULL, "the body is no JSON: %s, at byte %d",
+                    json_error_code(&where) == json_error_null_character ? "a string has a NUL"
+                                                                         : where.text,
                     where.position);
     json_decref(object);
     return NULL;
@@ -72,26 +74,31 @@ bool body_integer(const json_t *body, const char *name, int64_t least, int64_t m
     return true;
 }
 
-bool body_raw(const json_t *body, bool *raw, struct problem *problem) {
-    const json_t *text = member(body, "text");
-    const char *name = text ? json_string_value(text) : text_forms[TEXT_RAW];
-    if (!name || (strcmp(name, text_forms[TEXT_RAW]) != 0 && strcmp(name, text_forms[TEXT_TOKENS])))
-        return problem_set(problem, 400, "text", "text is neither \"raw\" nor \"tokens\"");
-    *raw = strcmp(name, text_forms[TEXT_RAW]) == 0;
+bool body_raw(const json_t *body, const char *name, bool *raw, struct problem *problem) {
+    const json_t *given = member(body, name);
+    const char *form = given ? json_string_value(given) : text_forms[TEXT_RAW];
+    if (!form ||
+        (strcmp(form, text_forms[TEXT_RAW]) != 0 && strcmp(form, text_forms[TEXT_TOKENS]) != 0))
+        return problem_set(problem, 400, name, "%s is neither \"raw\" nor \"tokens\"", name);
+    *raw = strcmp(form, text_forms[TEXT_RAW]) == 0;
     return true;
 }
 
 /* ---- Text to tokens ------------------------------------------------------------------------ */
 
-static bool add_token(struct prompt_tokens *t, int32_t id, size_t end) {
-    if (t->list.n == t->ends_room) {
-        size_t room = t->ends_room + t->ends_room / 2 + 64;
-        size_t *grown = reallocarray(t->ends, room, sizeof *grown);
+static bool add_token(struct prompt_tokens *t, int32_t id, size_t begin, size_t end) {
+    if (t->list.n == t->room) {
+        size_t room = t->room + t->room / 2 + 64;
+        size_t *begins = reallocarray(t->begins, room, sizeof *begins);
+        if (begins)
+            t->begins = begins;
+        size_t *grown = begins ? reallocarray(t->ends, room, sizeof *grown) : NULL;
         if (!grown)
             return false;
         t->ends = grown;
-        t->ends_room = room;
+        t->room = room;
     }
+    t->begins[t->list.n] = begin;
     t->ends[t->list.n] = end;
     return id_list_add(&t->list, id);
 }
@@ -102,8 +109,10 @@ static txl_status take_symbol(void *context, const txl_symbol *symbol, txl_error
         return TXL_OK;
     if (t->list.n == MOST_TOKENS)
         return txl_fail(error, TXL_ARGUMENT, "more than %d tokens", MOST_TOKENS);
+    size_t begin = smaller((size_t)symbol->offset, t->length);
     size_t end = smaller((size_t)(symbol->offset + symbol->bytes), t->length);
-    return add_token(t, symbol->id, end) ? TXL_OK : txl_fail(error, TXL_MEMORY, "out of memory");
+    return add_token(t, symbol->id, begin, end) ? TXL_OK
+                                                : txl_fail(error, TXL_MEMORY, "out of memory");
 }
 
 /* Where the last token ends, the text ends. */
@@ -112,10 +121,23 @@ static void end_tokens(struct prompt_tokens *t) {
         t->ends[t->list.n - 1] = t->length;
 }
 
-bool prompt_tokens_encode(struct prompt_tokens *t, const txl_model *model, bool raw, bool trim,
-                          const char *text, size_t length, struct problem *problem) {
-    const txl_encoding encoding = {
-        .raw = raw, .prompt = true, .lookup = true, .symbol = take_symbol, .context = t};
+/* Bytes of the blanks at the end of a text that begin the next piece. */
+static size_t open_blanks(const txl_model *model, const char *text, size_t length) {
+    size_t n = 0;
+    bool pieces = txl_kind_unit(txl_model_kind(model)) == TXL_UNIT_PIECE;
+    while (pieces && n < length && text[length - n - 1] == ' ')
+        n++;
+    return n;
+}
+
+bool prompt_tokens_encode(struct prompt_tokens *t, const txl_model *model,
+                          const struct prompt_form *form, const char *text, size_t length,
+                          struct problem *problem) {
+    const txl_encoding encoding = {.raw = form->raw,
+                                   .prompt = !form->corpus,
+                                   .lookup = true,
+                                   .symbol = take_symbol,
+                                   .context = t};
     txl_encoder *encoder = NULL;
     txl_error error;
     *t = (struct prompt_tokens){.text = malloc(length + 1), .length = length};
@@ -123,11 +145,13 @@ bool prompt_tokens_encode(struct prompt_tokens *t, const txl_model *model, bool 
         return lacks_memory(problem);
     memcpy(t->text, text, length);
     t->text[length] = '\0';
+    size_t blanks = form->corpus ? 0 : open_blanks(model, text, length);
+    t->blank = blanks > 0;
     txl_status status = txl_encoder_new(model, &encoding, &encoder, &error);
     if (!status)
-        status = txl_encoder_feed(encoder, text, length, &error);
+        status = txl_encoder_feed(encoder, text, length - blanks, &error);
     /* A prompt loses one line end at its very end: give it another one. */
-    if (!status && !trim && length > 0 && text[length - 1] == '\n')
+    if (!status && !form->corpus && !form->trim && length > 0 && text[length - 1] == '\n')
         status = txl_encoder_feed(encoder, "\n", 1, &error);
     if (!status)
         status = txl_encoder_finish(encoder, &error);
@@ -146,6 +170,7 @@ bool prompt_tokens_encode(struct prompt_tokens *t, const txl_model *model, bool 
 void prompt_tokens_free(struct prompt_tokens *t) {
     id_list_free(&t->list);
     free(t->text);
+    free(t->begins);
     free(t->ends);
     *t = (struct prompt_tokens){0};
 }
@@ -182,7 +207,8 @@ static bool read_ids(struct reader *r, const json_t *list) {
 
 static bool read_text(struct reader *r, const json_t *value) {
     struct prompt_tokens *t = &r->c->prompts[r->c->n_prompt++];
-    return prompt_tokens_encode(t, r->model, r->c->raw, r->trim, json_string_value(value),
+    const struct prompt_form form = {.raw = r->c->raw, .trim = r->trim};
+    return prompt_tokens_encode(t, r->model, &form, json_string_value(value),
                                 json_string_length(value), r->problem);
 }
 
@@ -450,7 +476,7 @@ static bool read_flags(struct reader *r) {
     c->special = true;
     if (options && !json_is_object(options))
         return problem_set(r->problem, 400, "stream_options", "stream_options is no object");
-    return body_raw(r->body, &c->raw, r->problem) &&
+    return body_raw(r->body, "text", &c->raw, r->problem) &&
            body_boolean(r->body, "echo", &c->echo, r->problem) &&
            body_boolean(r->body, "stream", &c->stream, r->problem) &&
            body_boolean(r->body, "trim", &r->trim, r->problem) &&

@@ -40,24 +40,32 @@ bool body_boolean(const json_t *body, const char *name, bool *value, struct prob
 bool body_integer(const json_t *body, const char *name, int64_t least, int64_t most, int64_t *value,
                   struct problem *problem);
 
-/* How a text of words is split: "text" is "raw", which it is without, or "tokens". */
-bool body_raw(const json_t *body, bool *raw, struct problem *problem);
+/* How a text of words is split: the member is "raw", as without it, or "tokens". */
+bool body_raw(const json_t *body, const char *name, bool *raw, struct problem *problem);
 
 /* A text as tokens. */
 struct prompt_tokens {
     struct id_list list;
     char *text; /* [length], what was encoded; NULL: the prompt was ids */
     size_t length;
-    size_t *ends; /* [list.n]: where in the text each token ends */
-    size_t ends_room;
+    size_t *begins; /* [list.n]: where in the text each token begins, without blanks before words */
+    size_t *ends;   /* [list.n]: where it ends; the last one where the text does */
+    size_t room;
+    bool blank;       /* the blanks at the text's end were not read: they begin the next piece */
     uint64_t unknown; /* symbols that the vocabulary lacks, replaced or left out */
 };
 
-/* Encodes a text as a prompt: no closing boundary is added, and without `trim` no line end at its
- * end is dropped.  `raw` as in txl_encoding.  False with the problem; end with
- * prompt_tokens_free. */
-bool prompt_tokens_encode(struct prompt_tokens *tokens, const txl_model *model, bool raw, bool trim,
-                          const char *text, size_t length, struct problem *problem);
+/* How a text becomes tokens. */
+struct prompt_form {
+    bool raw;    /* as in txl_encoding */
+    bool corpus; /* its last line is closed; else it is a prompt, */
+    bool trim;   /* which loses a line end at its end */
+};
+
+/* Encodes a text.  False with the problem; end with prompt_tokens_free. */
+bool prompt_tokens_encode(struct prompt_tokens *tokens, const txl_model *model,
+                          const struct prompt_form *form, const char *text, size_t length,
+                          struct problem *problem);
 void prompt_tokens_free(struct prompt_tokens *tokens);
 
 struct completion {

@@ -5,6 +5,7 @@
 #include "cli/io/output.h"
 #include "cli/io/terminal.h"
 #include "complete.h"
+#include "score.h"
 #include "vocabulary.h"
 
 #include <inttypes.h>
@@ -148,6 +149,14 @@ static bool completions(struct call *c, struct problem *problem) {
     return complete_take(&s->work, c->exchange, &s->usual, c->body, problem);
 }
 
+static bool score(struct call *c, struct problem *problem) {
+    struct server *s = c->server;
+    if (model_sees_both_sides(&s->work.model))
+        return problem_set(problem, 501, NULL,
+                           "%s is an XLNet, whose texts this server does not score", s->work.id);
+    return score_take(&s->work, c->exchange, &s->usual, c->body, problem);
+}
+
 static bool lacks_template(struct call *c, struct problem *problem) {
     (void)c;
     return problem_set(problem, 501, NULL, "txl has no chat template: use /v1/completions");
@@ -165,6 +174,7 @@ static const struct route routes[] = {
     {"GET", "/metrics", metrics, false},
     {"POST", "/v1/completions", completions, false},
     {"POST", "/completions", completions, false},
+    {"POST", "/v1/score", score, false},
     {"POST", "/tokenize", tokenize, false},
     {"POST", "/detokenize", detokenize, false},
     {"POST", "/v1/chat/completions", lacks_template, false},

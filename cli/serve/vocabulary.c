@@ -46,7 +46,8 @@ static bool encode(struct prompt_tokens *tokens, const txl_model *model, bool ra
     size_t length = json_string_length(text);
     int32_t eos = txl_model_eos(model);
     if (eos < 0 || txl_model_id(model, bytes, length) != eos)
-        return prompt_tokens_encode(tokens, model, raw, false, bytes, length, problem);
+        return prompt_tokens_encode(tokens, model, &(struct prompt_form){.raw = raw}, bytes, length,
+                                    problem);
     *tokens = (struct prompt_tokens){0};
     return id_list_add(&tokens->list, eos) || problem_set(problem, 500, NULL, "out of memory");
 }
@@ -77,7 +78,7 @@ json_t *vocabulary_encode(const txl_model *model, const json_t *body, struct pro
     struct prompt_tokens tokens = {0};
     bool special = false, strings = false, raw = true;
     const json_t *text = text_of(body, "prompt", "content", problem);
-    if (!text || !body_raw(body, &raw, problem) ||
+    if (!text || !body_raw(body, "text", &raw, problem) ||
         !either_flag(body, "add_special_tokens", "add_special", &special, problem) ||
         !either_flag(body, "return_token_strs", "with_pieces", &strings, problem))
         return NULL;
@@ -126,7 +127,7 @@ json_t *vocabulary_decode(const txl_model *model, const json_t *body, struct pro
         problem_set(problem, 400, "tokens", "tokens must be a list of ids");
         return NULL;
     }
-    if (!body_raw(body, &raw, problem))
+    if (!body_raw(body, "text", &raw, problem))
         return NULL;
     if (decode(model, raw, list, &text, problem)) {
         const char *bytes = text.data ? text.data : "";

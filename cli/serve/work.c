@@ -5,6 +5,7 @@
 #include "cli/io/terminal.h"
 #include "lib/base/error.h"
 #include "lib/base/json_memory.h"
+#include "lib/base/white_space.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -120,6 +121,9 @@ void job_free(struct job *job) {
     if (job->kind->free)
         job->kind->free(job);
     id_list_free(&job->g.banned);
+    if (job->after_blank)
+        id_list_free(&job->after_blank->banned);
+    free(job->after_blank);
     txl_decoder_free(job->g.scratch);
     completion_free(&job->c);
     job->work->http->release(job->exchange);
@@ -146,6 +150,27 @@ static bool open_generate(struct job *job, struct problem *problem) {
     return true;
 }
 
+/* Bans all pieces that do not begin with a blank. */
+static bool open_after_blank(struct job *job, struct problem *problem) {
+    struct generate *g = malloc(sizeof *g);
+    if (!g)
+        return problem_set(problem, 500, NULL, "out of memory");
+    *g = job->g;
+    g->banned = (struct id_list){0};
+    job->after_blank = g;
+    bool good = true;
+    for (size_t i = 0; i < job->g.banned.n && good; i++)
+        good = id_list_add(&g->banned, job->g.banned.ids[i]);
+    for (int32_t id = 0; id < txl_model_n_token(g->model.handle) && good; id++) {
+        size_t length;
+        const char *symbol = txl_model_symbol(g->model.handle, id, &length);
+        good = begins_with_word_mark(symbol, length) || id_list_add(&g->banned, id);
+    }
+    g->sampling.banned = g->banned.ids;
+    g->sampling.n_banned = g->banned.n;
+    return good || problem_set(problem, 500, NULL, "out of memory");
+}
+
 bool job_open_rows(struct job *job, bool scoring, bool detailed, struct problem *problem) {
     struct completion *c = &job->c;
     txl_error error;
@@ -166,6 +191,9 @@ bool job_open_rows(struct job *job, bool scoring, bool detailed, struct problem 
                             .alone = job->own_settings,
                             .top = c->top,
                             .most = (uint64_t)c->max_tokens};
+        if (row->tokens->blank && !job->after_blank && !open_after_blank(job, problem))
+            return false;
+        row->first = row->tokens->blank ? job->after_blank : NULL;
         row->scores.k = c->top > 0 ? (size_t)c->top : 0;
         row->scores.detailed = detailed;
         if (row_open(row, &job->work->model, c->special, &error))

@@ -24,7 +24,8 @@ struct job {
     const struct job_kind *kind;
     struct completion c;
     struct generate g;
-    struct row *rows; /* [n_row] */
+    struct generate *after_blank; /* the first token of a text whose prompt ends with a blank */
+    struct row *rows;             /* [n_row] */
     size_t n_row, n_started, n_done;
     txl_settings settings; /* of its sessions, if `own_settings` */
     bool own_settings;

@@ -1,0 +1,328 @@
+/* Scores texts alone, each after its context, and sums their regions. */
+#include "score.h"
+
+#include "answers.h"
+#include "cli/io/output.h"
+#include "cli/ppl/region_rows.h"
+#include "cli/ppl/source.h"
+#include "lib/base/white_space.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A text, as the request has it. */
+struct item {
+    json_t *item, *condition; /* of the request; NULL: none */
+    struct regions regions;
+    size_t n_before; /* bytes of the context in what was encoded */
+    size_t first;    /* token of the text */
+};
+
+struct scoring {
+    struct item *items; /* [n] */
+    size_t n;
+    bool lists_top, no_eos;
+};
+
+/* ---- The request --------------------------------------------------------------------------- */
+
+static bool lacks_memory(struct problem *problem) {
+    return problem_set(problem, 500, NULL, "out of memory");
+}
+
+/* The string under a name, "" where there is none and it is not needed. */
+static bool read_string(const json_t *object, const char *name, bool needed, const char **text,
+                        size_t *length, struct problem *problem) {
+    const json_t *value = json_object_get(object, name);
+    bool none = !value || json_is_null(value);
+    *text = "";
+    *length = 0;
+    if (none && !needed)
+        return true;
+    if (!json_is_string(value))
+        return problem_set(problem, 400, name, none ? "an item has no %s" : "%s is no string",
+                           name);
+    *text = json_string_value(value);
+    *length = json_string_length(value);
+    return true;
+}
+
+/* Joins the context and the text, as --items does. */
+static bool join_text(struct item *item, const txl_model *model, const char *context,
+                      size_t n_context, struct buffer *all) {
+    const struct buffer *bare = &item->regions.text;
+    bool good = buffer_append(all, context, n_context);
+    if (good && n_context > 0)
+        before_open(all, model);
+    good = good && before_join(all, bare->data, bare->length);
+    item->n_before = all->length - bare->length;
+    return good;
+}
+
+/* Tokens that end before the text are its context. */
+static void find_first(struct item *item, const struct prompt_tokens *tokens) {
+    while (item->first < tokens->list.n && tokens->ends[item->first] <= item->n_before &&
+           item->n_before > 0)
+        item->first++;
+}
+
+static bool read_item(struct job *job, const json_t *object, struct problem *problem) {
+    struct scoring *s = job->more;
+    struct item *item = &s->items[s->n++];
+    struct prompt_tokens *tokens = &job->c.prompts[job->c.n_prompt++];
+    const txl_model *model = job->work->model.handle;
+    const char *text, *context;
+    size_t length, n_context;
+    struct buffer all = {0};
+    if (!json_is_object(object))
+        return problem_set(problem, 400, "items", "an item is no object");
+    if (!read_string(object, "text", true, &text, &length, problem) ||
+        !read_string(object, "context", false, &context, &n_context, problem))
+        return false;
+    item->item = json_incref(json_object_get(object, "item"));
+    item->condition = json_incref(json_object_get(object, "condition"));
+    bool good = regions_part(&item->regions, text, length) &&
+                join_text(item, model, context, n_context, &all);
+    if (!good)
+        lacks_memory(problem);
+    const struct buffer *bare = &item->regions.text;
+    if (good && is_all_space(bare->data, bare->length))
+        good = problem_set(problem, 400, "text", "text is empty");
+    const struct prompt_form form = {.raw = job->c.raw, .corpus = true};
+    good = good && prompt_tokens_encode(tokens, model, &form, all.data, all.length, problem);
+    buffer_free(&all);
+    if (!good)
+        return false;
+    find_first(item, tokens);
+    job->c.n_ids += tokens->list.n;
+    return (item->first < tokens->list.n && job->c.n_ids <= MOST_TOKENS) ||
+           problem_set(problem, 400, "items",
+                       item->first < tokens->list.n ? "more than %d tokens in all"
+                                                    : "a text has no token to score",
+                       MOST_TOKENS);
+}
+
+/* {"items": [...]}, or the members of one item. */
+static bool read_items(struct job *job, const json_t *body, struct problem *problem) {
+    struct scoring *s = job->more;
+    const json_t *items = json_object_get(body, "items");
+    size_t n = items ? json_array_size(items) : 1;
+    if (n == 0 || n > MOST_PROMPTS)
+        return problem_set(problem, 400, "items", "items is no list of 1 to %d texts",
+                           MOST_PROMPTS);
+    s->items = calloc(n, sizeof *s->items);
+    job->c.prompts = calloc(n, sizeof *job->c.prompts);
+    bool good = (s->items && job->c.prompts) || lacks_memory(problem);
+    for (size_t i = 0; i < n && good; i++)
+        good = read_item(job, items ? json_array_get(items, i) : body, problem);
+    return good;
+}
+
+static bool read_request(struct job *job, const json_t *body, struct problem *problem) {
+    struct scoring *s = job->more;
+    struct completion *c = &job->c;
+    int64_t most = job->work->desk.settings.mem_len, mem_len = -1;
+    int32_t n_token = txl_model_n_token(job->work->model.handle);
+    c->n = 1;
+    c->special = true;
+    bool good = body_raw(body, "split", &c->raw, problem) &&
+                body_boolean(body, "stream", &c->stream, problem) &&
+                body_boolean(body, "no_eos", &s->no_eos, problem) &&
+                body_integer(body, "mem_len", 0, most, &mem_len, problem) &&
+                body_integer(body, "logprobs", 0, n_token < MOST_TOP ? n_token : MOST_TOP, &c->top,
+                             problem);
+    job->settings = job->work->desk.settings;
+    job->own_settings = mem_len >= 0 && mem_len != most;
+    if (job->own_settings)
+        job->settings.mem_len = (int)mem_len;
+    s->lists_top = c->top > 0;
+    return good && read_items(job, body, problem);
+}
+
+/* ---- The answer ---------------------------------------------------------------------------- */
+
+static struct item *item_of(const struct job *job, const struct row *row) {
+    return &((struct scoring *)job->more)->items[row->prompt];
+}
+
+/* Null for NAN. */
+static json_t *real(double value) {
+    return isnan(value) ? json_null() : json_real(value);
+}
+
+/* Where the token stands in the text without its bars; the symbol that closes it has no bytes. */
+static struct place place_of(const struct job *job, const struct row *row, size_t token) {
+    const struct item *item = item_of(job, row);
+    const struct prompt_tokens *t = row->tokens;
+    size_t length = item->regions.text.length;
+    size_t begin = t->begins[token] < item->n_before ? 0 : t->begins[token] - item->n_before;
+    size_t end = t->ends[token] - item->n_before;
+    begin = smaller(begin, length);
+    end = smaller(end, length);
+    return (struct place){.offset = begin, .bytes = end - begin};
+}
+
+static json_t *token_object(const struct job *job, const struct row *row, size_t token) {
+    const struct scores *scores = &row->scores;
+    const struct scoring *s = job->more;
+    const struct teller teller = {.model = job->work->model.handle, .scratch = job->g.scratch};
+    const struct place place = place_of(job, row, token);
+    size_t at = row_score_of(row, token), length;
+    int32_t id = row->ids[at];
+    const char *symbol = txl_model_symbol(teller.model, id, &length);
+    double nats = -(double)scores->logprob[at];
+    json_t *object = json_pack(
+        "{s:I, s:I, s:i, s:o, s:o, s:o, s:o, s:i}", "offset", (json_int_t)place.offset, "length",
+        (json_int_t)place.bytes, "id", (int)id, "token", output_json_bytes(symbol, length), "text",
+        output_json_bytes(item_of(job, row)->regions.text.data + place.offset, (size_t)place.bytes),
+        "nats", real(nats), "entropy", real((double)scores->entropy[at]), "rank",
+        (int)scores->rank[at]);
+    bool good = !s->lists_top || !object ||
+                json_object_set_new(object, "top", answer_top(&teller, row, token)) == 0;
+    return output_json_if(good, object);
+}
+
+/* Without boundaries, whatever their place, as with --no-eos. */
+static bool is_told(const struct job *job, const struct row *row, size_t token) {
+    const struct scoring *s = job->more;
+    size_t at = row_score_of(row, token);
+    return !isnan(row->scores.logprob[at]) &&
+           !(s->no_eos && row->ids[at] == txl_model_eos(job->work->model.handle));
+}
+
+/* The tokens of the text up to `end` that are not yet told. */
+static json_t *tokens_list(const struct job *job, struct row *row, size_t end) {
+    json_t *list = json_array();
+    int bad = 0;
+    row->told = row->told > item_of(job, row)->first ? row->told : item_of(job, row)->first;
+    for (; row->told < end; row->told++)
+        if (is_told(job, row, row->told))
+            bad |= json_array_append_new(list, token_object(job, row, row->told));
+    return output_json_if(bad == 0, list);
+}
+
+/* Sums the tokens over the regions; returns the sum of all. */
+static double sum_regions(const struct job *job, const struct row *row) {
+    struct item *item = item_of(job, row);
+    const txl_model *model = job->work->model.handle;
+    struct region_rows rows = {.on = true, .eos = txl_model_eos(model)};
+    double sum = 0;
+    region_rows_start(&rows, NULL, &item->regions);
+    for (size_t i = item->first; i < row_prompt_tokens(row); i++) {
+        size_t at = row_score_of(row, i);
+        const struct place place = place_of(job, row, i);
+        const struct scored token = {.id = row->ids[at],
+                                     .unknown = row->ids[at] == txl_model_unk(model),
+                                     .place = &place,
+                                     .nats = {-row->scores.logprob[at]}};
+        if (!is_told(job, row, i))
+            continue;
+        region_rows_token(&rows, &token, NULL);
+        sum += (double)token.nats[0];
+    }
+    return sum;
+}
+
+static json_t *region_object(const struct regions *regions, size_t i, bool *in_word) {
+    const struct region *region = &regions->list[i];
+    size_t begin = i > 0 ? regions->list[i - 1].end : 0;
+    const char *text = regions->text.data ? regions->text.data + begin : "";
+    size_t length = i > 0 ? region->end - begin : 0;
+    uint64_t words = i > 0 ? regions_words(&regions->text, begin, region->end, in_word) : 0;
+    return json_pack("{s:I, s:o, s:I, s:I, s:f, s:f, s:I}", "region", (json_int_t)i, "text",
+                     output_json_bytes(text, length), "words", (json_int_t)words, "tokens",
+                     (json_int_t)region->tokens, "nats", region->nats, "bits", region->nats / LN_2,
+                     "unknown", (json_int_t)region->unknown);
+}
+
+/* Regions from 1; the symbol that closes the text, region 0, comes last if there is one. */
+static json_t *regions_list(const struct regions *regions) {
+    json_t *list = json_array();
+    bool in_word = false;
+    int bad = 0;
+    for (size_t i = 1; i < regions->n; i++)
+        bad |= json_array_append_new(list, region_object(regions, i, &in_word));
+    if (regions->list[0].tokens > 0)
+        bad |= json_array_append_new(list, region_object(regions, 0, &in_word));
+    return output_json_if(bad == 0, list);
+}
+
+/* What is known of a text at its end. */
+static json_t *item_object(const struct job *job, struct row *row) {
+    struct item *item = item_of(job, row);
+    double nats = sum_regions(job, row);
+    return json_pack(
+        "{s:I, s:O?, s:O?, s:o, s:f, s:f, s:I, s:o, s:o}", "index", (json_int_t)row->prompt, "item",
+        item->item, "condition", item->condition, "text",
+        output_json_bytes(item->regions.text.data ? item->regions.text.data : "",
+                          item->regions.text.length),
+        "nats", nats, "bits", nats / LN_2, "unknown", (json_int_t)row->tokens->unknown, "regions",
+        regions_list(&item->regions), "tokens", tokens_list(job, row, row_prompt_tokens(row)));
+}
+
+static json_t *answer_object(const struct job *job) {
+    const struct run_settings run = {.mode = "items",
+                                     .text = text_form(job->work->model.handle, job->g.text, false),
+                                     .context_start = true};
+    json_t *settings = json_object();
+    bool good = settings_to_json(settings, &job->work->model, &job->settings, &run);
+    return json_pack("{s:s, s:I, s:s, s:s, s:o}", "object", "score", "created",
+                     (json_int_t)job->created, "model", job->work->id, "system_fingerprint",
+                     job->work->fingerprint, "settings", output_json_if(good, settings));
+}
+
+/* Of a stream: the new tokens of a text, and at its end also its sums. */
+static bool told(struct job *job, struct row *row) {
+    size_t scored = row->scores.n > row->n_context ? row->scores.n - row->n_context : 0;
+    if (row->state == ROW_DONE)
+        return job_send(job, item_object(job, row));
+    if (scored <= item_of(job, row)->first || scored <= row->told)
+        return true;
+    return job_send(job, json_pack("{s:I, s:o}", "index", (json_int_t)row->prompt, "tokens",
+                                   tokens_list(job, row, scored)));
+}
+
+static bool finish(struct job *job) {
+    json_t *object = answer_object(job), *items = json_array();
+    bool good = object && items;
+    if (job->c.stream) {
+        json_decref(items);
+        return job_send(job, object);
+    }
+    for (size_t i = 0; i < job->n_row && good; i++)
+        good = json_array_append_new(items, item_object(job, &job->rows[i])) == 0;
+    good = json_object_set_new(object, "items", items) == 0 && good;
+    return job_answer(job, output_json_if(good, object));
+}
+
+static void free_scoring(struct job *job) {
+    struct scoring *s = job->more;
+    for (size_t i = 0; s && i < s->n; i++) {
+        json_decref(s->items[i].item);
+        json_decref(s->items[i].condition);
+        regions_free(&s->items[i].regions);
+    }
+    if (s)
+        free(s->items);
+    free(s);
+}
+
+static const struct job_kind kind = {.told = told, .finish = finish, .free = free_scoring};
+
+bool score_take(struct work *work, struct exchange *exchange, const struct generate_options *usual,
+                const json_t *body, struct problem *problem) {
+    struct job *job = job_new(work, exchange, &kind);
+    if (!job || !(job->more = calloc(1, sizeof(struct scoring)))) {
+        if (job)
+            job_free(job);
+        return lacks_memory(problem);
+    }
+    job->c.options = *usual;
+    bool good = read_request(job, body, problem) && job_open_rows(job, true, true, problem);
+    if (good && !work_take(work, job))
+        good = problem_set(problem, 429, NULL, "%d requests wait already; try again", MOST_WAITING);
+    if (!good)
+        job_free(job);
+    return good;
+}
