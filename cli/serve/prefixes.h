@@ -6,9 +6,9 @@
 #include "scores.h"
 #include "txl.h"
 
-/* A text is fed in calls of so many tokens from its beginning, and kept only between two of them:
- * so what goes on from here has the bits of a text that is read anew. */
-enum { FEED_TOKENS = 64, MOST_PREFIXES = 8 };
+/* A text is fed in calls of equal length from its beginning, and kept only between two of them: so
+ * what goes on from here has the bits of a text that is read anew. */
+enum { MOST_PREFIXES = 8 };
 
 struct prefix {
     int32_t *ids; /* [n] */

@@ -131,9 +131,12 @@ static txl_status feed_scored(struct row *r, struct reading_desk *desk, size_t n
                               txl_error *error) {
     int32_t n_token = txl_model_n_token(desk->model->handle);
     const int32_t *ids = r->ids + r->done;
+    size_t last = desk->apart && r->done + n == r->n && n > 1; /* fed alone */
     txl_status status = score_first(r, desk, error);
     if (!status)
-        status = txl_session_distributions(r->sample.session, ids, n, desk->logprob, error);
+        status = txl_session_distributions(r->sample.session, ids, n - last, desk->logprob, error);
+    if (!status && last > 0)
+        status = txl_session_feed(r->sample.session, ids + n - last, last, error);
     for (size_t i = 1; i < n && !status; i++)
         if (!scores_add(&r->scores, ids[i], desk->logprob + (i - 1) * (size_t)n_token, n_token))
             status = fail_for_memory(error);
@@ -155,7 +158,7 @@ static txl_status begin_writing(struct row *r, txl_error *error) {
 }
 
 txl_status row_read(struct row *r, struct reading_desk *desk, txl_error *error) {
-    size_t n = smaller(r->n - r->done, FEED_TOKENS), end = r->done + n;
+    size_t n = smaller(r->n - r->done, desk->chunk), end = r->done + n;
     const int32_t *ids = r->ids + r->done;
     txl_status status = TXL_OK;
     if (n > 0 && r->scoring)
@@ -170,7 +173,7 @@ txl_status row_read(struct row *r, struct reading_desk *desk, txl_error *error) 
     if (n > skipped)
         txl_history_push(r->sample.history, ids + skipped, n - skipped);
     r->done = end;
-    if (!r->alone && n == FEED_TOKENS && r->n - end < FEED_TOKENS) {
+    if (!r->alone && n == desk->chunk && r->n - end < desk->chunk) {
         const struct prefix_need need = need_of(r, end);
         prefixes_keep(&desk->prefixes, &need, r->sample.session);
     }

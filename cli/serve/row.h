@@ -15,9 +15,11 @@ struct reading_desk {
     const struct model *model;
     txl_session *fresh;       /* nothing was ever fed to it; the others are copies */
     txl_settings settings;    /* its */
+    size_t chunk;             /* tokens of a prompt that are fed in one call */
+    bool apart;               /* tokens of a segment depend on its end, which the last one is not */
     bool new_sessions;        /* a copy's first tokens would be computed in another way */
     struct prefixes prefixes; /* without such copies there are none */
-    float *logprob;           /* [FEED_TOKENS, n_token] */
+    float *logprob;           /* [chunk, n_token] */
     int32_t *top_ids;         /* [MOST_TOP] */
     float *top_logprobs;      /* [MOST_TOP] */
 };
@@ -62,7 +64,7 @@ void row_close(struct row *row);
 /* Begins to read, perhaps behind a prefix that is kept. */
 txl_status row_start(struct row *row, struct reading_desk *desk, txl_error *error);
 
-/* Reads the next FEED_TOKENS of the prompt; behind the last it is ready to write, or done. */
+/* Reads the next `chunk` tokens of the prompt; after the last it is ready to write, or done. */
 txl_status row_read(struct row *row, struct reading_desk *desk, txl_error *error);
 
 /* Draws the next token, which is yet to be fed unless the row is done. */

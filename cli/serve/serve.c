@@ -259,6 +259,45 @@ static const struct option_row options[] = {
     COMMON_ROWS,
     {0}};
 
+static const struct note notes[] = {
+    {"Requests",
+     "POST /v1/completions: OpenAI's, with prompt (a text, ids, or a list of up to 64 of either), "
+     "max_tokens, n, echo, logprobs (0 to 100), seed, stop, stream, stream_options; temperature, "
+     "top_p, min_p, top_k, typical, repetition_penalty, repeat_last and no_repeat_ngram as the "
+     "options of txl generate, also by vLLM's and llama.cpp's names; end and eos likewise; trim "
+     "(drop a line end at the prompt's end), text (raw, tokens), add_special_tokens, "
+     "return_tokens_as_token_ids. Fields that txl does not have are listed in the header "
+     "X-Txl-Ignored; a penalty, bias or suffix that would change something is refused.\n\n"
+     "POST /v1/score: item, condition, text and context, or a list of them as items, as those of "
+     "txl ppl --items; no_eos, logprobs, mem_len, split (raw, tokens), stream. Each text gets its "
+     "regions, and its tokens with place, nats, entropy and rank.\n\n"
+     "POST /tokenize, POST /detokenize, GET /tokenizer_info: text to ids and back. GET /v1/models: "
+     "the model, its settings, and how tokens are drawn by default. GET /health. GET /metrics: "
+     "counts, for Prometheus.\n\n"
+     "An error is {\"error\": {\"message\", \"type\", \"param\", \"code\"}}. The model's name in a "
+     "request is ignored."},
+    {"Conditioning",
+     "The model reads its first context (<eos>; lm1b: <S>, bytes: 32, text8: _) before every "
+     "prompt, unless the prompt begins with it or add_special_tokens is false. So the prompt's "
+     "log-probabilities (echo, logprobs) are those of txl ppl --items --no-eos, and of txl "
+     "generate's texts those with add_special_tokens false. They are the model's own: natural "
+     "logarithms at temperature 1, before any filter. A blank at the end of a prompt for a model "
+     "of pieces begins the next piece."},
+    {"Many at a time",
+     "Up to --parallel texts are read and written at a time, 8 of them with one read of the "
+     "weights; fewer if their memories would take more than 4 GiB. The same request with the same "
+     "seed has the same text and numbers, whatever is beside it. The beginnings of the last 8 "
+     "prompts are kept, if they take no more than 2 GiB, so that a context with several endings "
+     "is read once. 64 requests may wait; more are told to try again."},
+    {"Who may ask",
+     "Programs of this machine, or with --host and --api-key-file others, that have the key as "
+     "Authorization: Bearer KEY. Host must name this server exactly, and a page of another server "
+     "may ask only if --origin names it. There is no encryption: put a proxy before the server."},
+    {"Signals",
+     "After Ctrl-C or SIGTERM no more requests are taken, and those that are there may take 10 "
+     "seconds; a second signal ends them."},
+    {0}};
+
 static const struct example examples[] = {
     {"txl serve -m wt103.txl --port 8000", "serve a model to programs of this machine"},
     {"curl http://127.0.0.1:8080/v1/completions -H 'Content-Type: application/json' "
@@ -269,9 +308,13 @@ static const struct example examples[] = {
 const struct command serve_command = {
     .name = "serve",
     .summary = "score, continue and show texts over HTTP",
-    .description = "",
+    .description =
+        "Answers requests over HTTP: continues and scores prompts as OpenAI's completions API has "
+        "it, and scores texts as txl ppl --items does. When it is ready it prints its address. The "
+        "model is opened once; then the process gives up every right but to answer.",
     .options = options,
     .examples = examples,
+    .notes = notes,
     .defaults = &defaults,
     .size = sizeof defaults,
     .run = run,
