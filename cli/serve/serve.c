@@ -256,7 +256,9 @@ static const struct option_row options[] = {
     ARITHMETIC_ROW(PLACE(session.arithmetic)),
     MODEL_ROW,
     LOW_MEMORY_ROW,
-    COMMON_ROWS,
+    {"threads", OPTION_INTEGER, PLACE(common.threads), "use N threads", .section = "General",
+     .standard = "one for each processor", .least = 1, .most = 65536},
+    PLAIN_ROWS,
     {0}};
 
 static const struct note notes[] = {
