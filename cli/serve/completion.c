@@ -429,16 +429,14 @@ static bool list_ignored(struct reader *r) {
     json_object_foreach((json_t *)r->body, name, value) {
         static const char plain[] =
             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
-        size_t n = strlen(name);
         if (is_known(name))
             continue;
-        if (strspn(name, plain) != n || n == 0) {
-            name = "?";
-            n = 1;
-        }
-        if (list->length + n > 1000)
+        bool shown = *name != '\0' && name[strspn(name, plain)] == '\0';
+        const char *told = shown ? name : "?";
+        if (list->length + strlen(told) > 1000)
             break;
-        if ((list->length > 0 && !buffer_append(list, ", ", 2)) || !buffer_append(list, name, n))
+        if ((list->length > 0 && !buffer_append(list, ", ", 2)) ||
+            !buffer_append(list, told, strlen(told)))
             return lacks_memory(r->problem);
     }
     return buffer_append(list, "", 1) || lacks_memory(r->problem);

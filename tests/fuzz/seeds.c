@@ -592,6 +592,28 @@ static void make_prompts(const struct seeds *s) {
         take(s, lines[i], strlen(lines[i]));
 }
 
+/* ---- Requests ------------------------------------------------------------------------------ */
+
+static void make_requests(const struct seeds *s) {
+    static const char *const requests[] = {
+        "\x40{\"prompt\": \"the\", \"max_tokens\": 3, \"stop\": [\"a\", \"b\"], \"echo\": true, "
+        "\"logprobs\": 2, \"seed\": 1}",
+        "\x44{\"prompt\": [[1, 2], [3]], \"max_tokens\": 1, \"logprobs\": 1, \"n\": 2, \"stream\": "
+        "true, \"stream_options\": {\"include_usage\": true}}",
+        "\x48{\"prompt\": [\"a \", \"\\u00e9\"], \"temperature\": 0, \"end\": \"sentence\", "
+        "\"return_tokens_as_token_ids\": true, \"x\": null}",
+        "\x4c{\"prompt\": [0], \"repeat_penalty\": 1.5, \"repeat_last_n\": 3, \"typical_p\": 0.5, "
+        "\"top_k\": 3, \"min_p\": 0.2, \"top_p\": 0.5, \"no_repeat_ngram\": 2, "
+        "\"add_special_tokens\": false}",
+        "\x41{\"items\": [{\"item\": 1, \"text\": \"a |b\", \"context\": \"c\"}], \"logprobs\": 1}",
+        "\x45{\"text\": \"a\", \"stream\": true, \"no_eos\": true, \"mem_len\": 0}",
+        "\x42{\"prompt\": \"a b\", \"return_token_strs\": true, \"add_special_tokens\": true}",
+        "\x43{\"tokens\": [0, 1, 2]}",
+    };
+    for (size_t i = 0; i < sizeof requests / sizeof *requests; i++)
+        take(s, requests[i], strlen(requests[i]));
+}
+
 /* ---- Tables of items ---------------------------------------------------------------------- */
 
 static void make_items(const struct seeds *s) {
@@ -635,6 +657,7 @@ bool seeds_make(const char *harness, const char *cases,
         {"results", make_results},
         {"pieces", make_pieces},
         {"prompts", make_prompts},
+        {"requests", make_requests},
         {"state", make_states},
         {"items", make_items},
     };
