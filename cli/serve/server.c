@@ -5,6 +5,7 @@
 #include "cli/io/output.h"
 #include "cli/io/terminal.h"
 #include "complete.h"
+#include "page_answer.h"
 #include "score.h"
 #include "vocabulary.h"
 
@@ -72,6 +73,13 @@ static json_t *model_object(const struct server *s) {
     return json_pack("{s:o, s:s, s:I, s:s, s:o}", "id", output_json_string(s->work.id), "object",
                      "model", "created", (json_int_t)s->started, "owned_by", "txl", "meta",
                      model_meta(s));
+}
+
+static bool show_page(struct call *c, struct problem *problem) {
+    json_t *model = model_object(c->server);
+    bool good = model && page_answer(c->server->http, c->exchange, model);
+    json_decref(model);
+    return good || problem_set(problem, 500, NULL, "out of memory");
 }
 
 static bool list_models(struct call *c, struct problem *problem) {
@@ -165,6 +173,7 @@ static bool lacks_template(struct call *c, struct problem *problem) {
 /* ---- Routes -------------------------------------------------------------------------------- */
 
 static const struct route routes[] = {
+    {"GET", "/", show_page, true},
     {"GET", "/health", health, true},
     {"GET", "/v1/health", health, true},
     {"GET", "/v1/models", list_models, false},
@@ -264,7 +273,7 @@ static bool check_head(struct server *s, struct exchange *exchange, const struct
     if (atomic_load(&s->closing))
         return problem_set(problem, 503, NULL, "the server is stopping");
     const struct route *route = find_route(head->path);
-    if (!route)
+    if (!route || (route->answer == show_page && !s->has_page))
         return problem_set(problem, 404, NULL, "there is no %.100s here", head->path);
     if (strcmp(head->method, "OPTIONS") == 0) {
         answer_options(s, exchange, route);
