@@ -58,7 +58,7 @@ bool scores_add_none(struct scores *s) {
 bool scores_add(struct scores *s, int32_t id, const float *logprob, int32_t n_token) {
     if (!reserve(s, 1))
         return false;
-    int32_t *top = s->top_ids + s->n * s->k;
+    int32_t *top = s->k > 0 ? s->top_ids + s->n * s->k : NULL;
     s->logprob[s->n] = logprob[id];
     if (s->k > 0)
         likeliest(logprob, n_token, top, (int32_t)s->k);

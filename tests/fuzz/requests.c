@@ -99,13 +99,10 @@ static const struct http_module module = {.answer = answer,
 
 /* ---- The server ---------------------------------------------------------------------------- */
 
-static struct server *server_of(unsigned number) {
-    static struct server servers[MODELS];
+static void open_server(struct server *s, unsigned number) {
     static const struct string_list none;
-    struct server *s = &servers[number % MODELS];
     txl_settings settings;
-    if (s->http)
-        return s;
+    *s = (struct server){0};
     s->http = s->work.http = &module;
     s->work.model = (struct model){(txl_model *)tiny_model(number % MODELS), "tiny"};
     s->work.id = "tiny";
@@ -121,7 +118,12 @@ static struct server *server_of(unsigned number) {
     txl_model_defaults(s->work.model.handle, &settings);
     settings.threads = 1;
     fuzz_require(work_open(&s->work, &settings, TOGETHER) && work_start(&s->work), "no server");
-    return s;
+}
+
+static void close_server(struct server *s) {
+    work_end(&s->work, false);
+    work_join(&s->work);
+    work_close(&s->work);
 }
 
 /* ---- What was answered --------------------------------------------------------------------- */
@@ -179,8 +181,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size == 0)
         return 0;
     fuzz_silence();
-    struct server *s = server_of(data[0] >> 2);
-    const struct http_handler handler = server_handler(s);
+    struct server s;
+    open_server(&s, data[0] >> 2);
+    const struct http_handler handler = server_handler(&s);
     const struct http_head head = {.method = "POST",
                                    .path = paths[data[0] & 3],
                                    .host = "localhost",
@@ -197,6 +200,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     pthread_mutex_unlock(&e.lock);
     fuzz_require(e.ended, "a request without an answer");
     check_answer(&e);
+    close_server(&s);
     buffer_free(&e.body);
     return 0;
 }
