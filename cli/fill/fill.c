@@ -1,525 +1,42 @@
 /* txl fill: fills the gaps of a text, using the text on both sides of them. */
+#include "cli/commands.h"
 #include "cli/io/input.h"
 #include "cli/io/output.h"
 #include "cli/io/signals.h"
 #include "cli/io/terminal.h"
-#include "cli/model/model.h"
-#include "cli/model/sampling.h"
-#include "cli/model/settings.h"
 #include "cli/text/tokens.h"
-#include "commands.h"
-#include "lib/base/error.h"
-#include "lib/base/memory.h"
-#include "lib/base/white_space.h"
+#include "filling.h"
 
 #include <inttypes.h>
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
-
-/* A position that is filled with one piece. */
-struct piece {
-    size_t at; /* of the ids */
-    int32_t id;
-    float logprob;       /* before bans */
-    int32_t *top;        /* [n_top] the likeliest tokens in its place */
-    float *top_logprobs; /* [n_top] their log-probabilities */
-};
-
-/* A <mask> of the text, which is filled with `pieces` neighbouring pieces. */
-struct gap {
-    uint64_t line, offset, bytes; /* the place of its name in the text */
-};
-
-struct fill_text {
-    const struct model *model;
-    const char *name; /* of the file */
-    bool ids;         /* the text is decimal ids */
-    int32_t mask;
-    size_t pieces; /* pieces of a gap */
-    size_t n_top;
-
-    struct buffer source;
-    struct id_list list; /* TXL_GAP in gaps */
-    struct gap *gap;     /* [n_gap] */
-    size_t n_gap, gap_capacity;
-    struct piece *piece; /* [n_gap pieces] */
-};
-
-/* ---- Reading ------------------------------------------------------------------------------ */
-
-static bool add_gap(struct fill_text *t, const txl_symbol *symbol) {
-    if (t->n_gap == t->gap_capacity) {
-        size_t capacity = t->gap_capacity ? 2 * t->gap_capacity : 16;
-        struct gap *gaps = reallocarray(t->gap, capacity, sizeof *gaps);
-        if (!gaps)
-            return false;
-        t->gap = gaps;
-        t->gap_capacity = capacity;
-    }
-    t->gap[t->n_gap++] = (struct gap){symbol->line, symbol->offset, symbol->bytes};
-    bool good = true;
-    for (size_t i = 0; i < t->pieces && good; i++)
-        good = id_list_add(&t->list, TXL_GAP);
-    return good;
-}
-
-static txl_status add_symbol(void *context, const txl_symbol *symbol, txl_error *error) {
-    struct fill_text *t = context;
-    if (!symbol->text)
-        return TXL_OK;
-    bool good = symbol->id == t->mask ? add_gap(t, symbol) : id_list_add(&t->list, symbol->id);
-    return good ? TXL_OK : txl_fail(error, TXL_MEMORY, "out of memory");
-}
-
-static txl_status see_text(void *context, const char *text, size_t length, txl_error *error) {
-    struct fill_text *t = context;
-    return buffer_append(&t->source, text, length) ? TXL_OK
-                                                   : txl_fail(error, TXL_MEMORY, "out of memory");
-}
-
-/* Lists the places of the pieces, with room for the likeliest tokens of each. */
-static bool list_pieces(struct fill_text *t) {
-    size_t k = 0;
-    t->piece = calloc(t->n_gap * t->pieces + 1, sizeof *t->piece);
-    bool good = t->piece != NULL;
-    for (size_t i = 0; good && i < t->list.n; i++) {
-        if (t->list.ids[i] != TXL_GAP)
-            continue;
-        struct piece *piece = &t->piece[k++];
-        piece->at = i;
-        piece->top = calloc(t->n_top + 1, sizeof *piece->top);
-        piece->top_logprobs = calloc(t->n_top + 1, sizeof *piece->top_logprobs);
-        good = piece->top && piece->top_logprobs;
-    }
-    if (!good)
-        terminal_error("out of memory");
-    return good;
-}
-
-/* Reads the whole input.  False with the error printed; end with fill_text_close. */
-static bool fill_text_read(struct fill_text *t, struct input *input) {
-    const txl_encoding encoding = {.lookup = true, .symbol = add_symbol, .context = t};
-    struct token_reader reader;
-    if (!token_reader_open(&reader, t->model->handle, input, &encoding, t->ids))
-        return false;
-    reader.see_text = see_text;
-    txl_status status = token_reader_run(&reader, NULL, NULL);
-    token_reader_close(&reader);
-    return !status && list_pieces(t);
-}
-
-static void fill_text_close(struct fill_text *t) {
-    for (size_t i = 0; t->piece && i < t->n_gap * t->pieces; i++) {
-        free(t->piece[i].top);
-        free(t->piece[i].top_logprobs);
-    }
-    free(t->piece);
-    free(t->gap);
-    id_list_free(&t->list);
-    buffer_free(&t->source);
-}
-
-/* ---- What a gap becomes ------------------------------------------------------------------- */
-
-/* Appends a piece as text; `first`: without the mark before a word, which the caller handles. */
-static bool append_piece(const struct fill_text *t, int32_t id, bool first, struct buffer *out) {
-    size_t length;
-    const char *symbol = txl_model_symbol(t->model->handle, id, &length);
-    if (id == txl_model_eos(t->model->handle))
-        return buffer_append(out, "\n\n", 2);
-    if (length == 5 && memcmp(symbol, "<eop>", 5) == 0)
-        return buffer_append(out, "\n", 1);
-    bool good = true;
-    for (size_t i = 0; good && i < length;) {
-        bool mark = begins_with_word_mark(symbol + i, length - i);
-        if (mark && !(first && i == 0))
-            good = buffer_append(out, " ", 1);
-        else if (!mark)
-            good = buffer_append(out, symbol + i, 1);
-        i += mark ? WORD_MARK_BYTES : 1;
-    }
-    return good;
-}
-
-static bool begins_word(const struct fill_text *t, int32_t id) {
-    size_t length;
-    const char *symbol = txl_model_symbol(t->model->handle, id, &length);
-    return begins_with_word_mark(symbol, length);
-}
-
-static bool append_number(int32_t id, bool first, struct buffer *out) {
-    char number[16];
-    int length = snprintf(number, sizeof number, "%s%" PRId32, first ? "" : " ", id);
-    return buffer_append(out, number, (size_t)length);
-}
-
-/* Appends the text of a gap's k-th piece after `before`: a piece that begins a word gets a blank
- * before it, unless there is white space already or the text begins there. */
-static bool append_filling(const struct fill_text *t, int32_t id, size_t k,
-                           const struct buffer *before, struct buffer *out) {
-    if (t->ids)
-        return append_number(id, k == 0, out);
-    bool apart = before->length == 0 || is_space_byte(before->data[before->length - 1]);
-    if (k == 0 && begins_word(t, id) && !apart && !buffer_append(out, " ", 1))
-        return false;
-    return append_piece(t, id, k == 0, out);
-}
-
-/* Where the source that no gap has taken begins, before gap `i`. */
-static uint64_t source_before(const struct fill_text *t, size_t i) {
-    return i > 0 ? t->gap[i - 1].offset + t->gap[i - 1].bytes : 0;
-}
-
-/* Sets `out` to the text of gap `i`; `before` is the whole text before it.  `*drop` receives how
- * many of the last bytes of `before` to drop: the source's white space in the gap's line, unless
- * the first piece begins a word. */
-static bool make_fillings(const struct fill_text *t, size_t i, const struct buffer *before,
-                          struct buffer *out, size_t *drop) {
-    const struct piece *piece = &t->piece[i * t->pieces];
-    bool good = true;
-    size_t most = (size_t)(t->gap[i].offset - source_before(t, i));
-    size_t left = before->length;
-    out->length = 0;
-    if (!t->ids && !begins_word(t, piece->id))
-        while (before->length - left < most && is_space_byte(before->data[left - 1]) &&
-               before->data[left - 1] != '\n')
-            left--;
-    *drop = before->length - left;
-    for (size_t k = 0; k < t->pieces && good; k++)
-        good = append_filling(t, piece[k].id, k, before, out);
-    return good;
-}
-
-/* ---- Printing ----------------------------------------------------------------------------- */
-
-/* Adds the text between the previous gap and gap `i` to `whole`. */
-static bool append_source(const struct fill_text *t, size_t i, struct buffer *whole) {
-    uint64_t from = source_before(t, i);
-    return buffer_append(whole, t->source.data + from, (size_t)(t->gap[i].offset - from));
-}
-
-/* Drops the last `drop` bytes of `whole` and appends `gained`. */
-static bool append_gained(struct buffer *whole, size_t drop, const struct buffer *gained) {
-    whole->length -= drop;
-    return buffer_append(whole, gained->data, gained->length);
-}
-
-/* The whole text with its gaps filled. */
-static bool fill_text_print(const struct fill_text *t) {
-    struct buffer whole = {0}, gained = {0};
-    bool good = true;
-    size_t drop;
-    for (size_t i = 0; i < t->n_gap && good; i++)
-        good = append_source(t, i, &whole) && make_fillings(t, i, &whole, &gained, &drop) &&
-               append_gained(&whole, drop, &gained);
-    uint64_t from = source_before(t, t->n_gap);
-    good = good && buffer_append(&whole, t->source.data + from, t->source.length - (size_t)from);
-    good = good ? output_text(whole.data, whole.length) : output_lacks_memory();
-    buffer_free(&whole);
-    buffer_free(&gained);
-    return good;
-}
-
-/* The likeliest tokens for a gap's k-th piece, each with the text that it would be there: the
- * `drop` bytes that the gap's text replaces, if it begins a word, and itself. */
-static json_t *top_to_json(const struct fill_text *t, const struct piece *piece, size_t k,
-                           const struct buffer *before, size_t drop) {
-    struct buffer text = {0};
-    json_t *top = json_array();
-    bool whole = true;
-    for (size_t i = 0; i < t->n_top && whole; i++) {
-        text.length = 0;
-        size_t kept = k == 0 && begins_word(t, piece->top[i]) ? drop : 0;
-        bool good = kept == 0 || buffer_append(&text, before->data + before->length - kept, kept);
-        good = good && append_filling(t, piece->top[i], k, before, &text);
-        json_t *one = json_pack("{s:i, s:o, s:f}", "id", (int)piece->top[i], "text",
-                                output_json_bytes(text.data, text.length), "logprob",
-                                (double)piece->top_logprobs[i]);
-        whole = json_array_append_new(top, one) == 0 && good;
-    }
-    buffer_free(&text);
-    return output_json_if(whole, top);
-}
-
-/* `before` is the text before the gap; `gained` comes in the place of its last `drop` bytes and of
- * the gap. */
-static json_t *gap_to_json(const struct fill_text *t, size_t i, const struct buffer *before,
-                           size_t drop, const struct buffer *gained) {
-    const struct gap *gap = &t->gap[i];
-    json_t *ids = json_array(), *top = json_array();
-    double logprob = 0;
-    int bad = 0;
-    for (size_t k = 0; k < t->pieces; k++) {
-        const struct piece *piece = &t->piece[i * t->pieces + k];
-        logprob += (double)piece->logprob;
-        bad |= json_array_append_new(ids, json_integer(piece->id));
-        bad |= json_array_append_new(top, top_to_json(t, piece, k, before, drop));
-    }
-    json_t *object = json_pack(
-        "{s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:f, s:O}", "file", output_json_string(t->name),
-        "line", (json_int_t)gap->line, "offset", (json_int_t)(gap->offset - drop), "length",
-        (json_int_t)(gap->bytes + drop), "gap", (json_int_t)i, "ids", ids, "text",
-        output_json_bytes(gained->data, gained->length), "logprob", logprob, "top",
-        t->n_top == 0    ? json_null()
-        : t->pieces == 1 ? json_array_get(top, 0)
-                         : top);
-    json_decref(top);
-    return output_json_if(bad == 0, object);
-}
-
-/* An object for each gap. */
-static bool fill_text_print_json(const struct fill_text *t) {
-    struct buffer whole = {0}, gained = {0};
-    bool good = true;
-    size_t drop;
-    for (size_t i = 0; i < t->n_gap && good; i++) {
-        good = append_source(t, i, &whole) && make_fillings(t, i, &whole, &gained, &drop);
-        good = good ? output_json(gap_to_json(t, i, &whole, drop, &gained)) : output_lacks_memory();
-        if (good && !append_gained(&whole, drop, &gained))
-            good = output_lacks_memory();
-    }
-    buffer_free(&whole);
-    buffer_free(&gained);
-    return good;
-}
-
-enum { ORDER_LEFT, ORDER_SUREST };
-static const char *const orders[] = {"left", "surest", NULL};
-
-enum { ASKED = 64 }; /* gaps whose distributions are in memory at a time */
-
-struct fill_options {
-    struct common_options common;
-    struct session_options session;
-    struct sampling_options sampling;
-    int order;
-    int64_t pieces, logprobs, seed;
-    bool ids, json, allow_unk, raw_output;
-};
-
-/* One run of the command. */
-struct fill {
-    const struct fill_options *options;
-    struct model model;
-    txl_settings settings;
-    txl_session *session;
-    struct fill_text text;
-    txl_sampling sampling;
-    txl_history *history;
-    txl_random random;
-    float *logprob; /* [ASKED, n_token]; for --order surest */
-    double seconds;
-};
-
-/* ---- Filling ------------------------------------------------------------------------------ */
-
-/* A segment: ids [first, first + n), with the pieces [open[0], open[n_open)) still to be filled. */
-struct segment {
-    size_t first, n;
-    size_t *open; /* [n_open] numbers of pieces, ascending */
-    size_t n_open;
-};
-
-static bool is_banned(const struct fill *f, size_t id) {
-    for (size_t i = 0; i < f->sampling.n_banned; i++)
-        if (f->sampling.banned[i] == (int32_t)id)
-            return true;
-    return false;
-}
-
-/* The log-probability of the likeliest piece that may be taken. */
-static float best_allowed(const struct fill *f, const float *logprob) {
-    size_t n_token = (size_t)txl_model_n_token(f->model.handle);
-    float best = -INFINITY;
-    for (size_t id = 0; id < n_token; id++)
-        if (logprob[id] > best && !is_banned(f, id))
-            best = logprob[id];
-    return best;
-}
-
-/* Asks for some of the open pieces. */
-static bool ask_pieces(struct fill *f, const struct segment *s, size_t from, size_t n,
-                       float *logprob) {
-    size_t gap[ASKED];
-    txl_error error;
-    for (size_t i = 0; i < n; i++)
-        gap[i] = f->text.piece[s->open[from + i]].at - s->first;
-    return terminal_report(txl_session_ask(f->session, gap, n, logprob, &error), &error);
-}
-
-/* Chooses the next of the open pieces, the first or the one that the model is surest of, and asks
- * for it. */
-static bool choose_piece(struct fill *f, const struct segment *s, size_t *next) {
-    size_t n_token = (size_t)txl_model_n_token(f->model.handle);
-    float best = -INFINITY;
-    *next = 0;
-    for (size_t from = 0; f->options->order == ORDER_SUREST && from < s->n_open; from += ASKED) {
-        size_t n = s->n_open - from < ASKED ? s->n_open - from : ASKED;
-        if (!ask_pieces(f, s, from, n, f->logprob))
-            return false;
-        for (size_t i = 0; i < n; i++) {
-            float sure = best_allowed(f, f->logprob + i * n_token);
-            if (sure > best) {
-                best = sure;
-                *next = from + i;
-            }
-        }
-    }
-    txl_error error;
-    if (f->options->order == ORDER_SUREST && s->n_open <= ASKED)
-        return terminal_report(txl_session_look(f->session, *next, &error), &error);
-    return ask_pieces(f, s, *next, 1, NULL);
-}
-
-static bool fill_piece(struct fill *f, struct segment *s) {
-    size_t next;
-    txl_error error;
-    if (!choose_piece(f, s, &next))
-        return false;
-    struct piece *piece = &f->text.piece[s->open[next]];
-    txl_status status = TXL_OK;
-    if (f->text.n_top > 0)
-        status = txl_session_top(f->session, (int)f->text.n_top, piece->top, piece->top_logprobs,
-                                 &error);
-    if (!status)
-        status = txl_session_sample(f->session, &f->sampling, &f->random, &piece->id,
-                                    &piece->logprob, &error);
-    if (!status)
-        status = txl_session_fill(f->session, piece->at - s->first, piece->id, &error);
-    if (status)
-        return terminal_error("%s", error.message);
-    txl_history_push(f->history, &piece->id, 1);
-    s->n_open--;
-    memmove(s->open + next, s->open + next + 1, (s->n_open - next) * sizeof *s->open);
-    return true;
-}
-
-/* The rules against repetition apply to the known ids of the segment. */
-static void remember_segment(struct fill *f, const struct segment *s) {
-    for (size_t i = s->first; i < s->first + s->n; i++)
-        if (f->text.list.ids[i] != TXL_GAP)
-            txl_history_push(f->history, &f->text.list.ids[i], 1);
-}
-
-static bool fill_segments(struct fill *f, size_t *open, struct progress *progress) {
-    const struct fill_text *t = &f->text;
-    size_t tgt_len = (size_t)f->settings.tgt_len, n_piece = t->n_gap * t->pieces, done = 0;
-    for (size_t first = 0; first < t->list.n && !signals_stopped(); first += tgt_len) {
-        struct segment s = {first, t->list.n - first < tgt_len ? t->list.n - first : tgt_len, open,
-                            0};
-        while (done + s.n_open < n_piece && t->piece[done + s.n_open].at < first + s.n) {
-            open[s.n_open] = done + s.n_open;
-            s.n_open++;
-        }
-        done += s.n_open;
-        if (done == 0 && n_piece == 0)
-            return true;
-        txl_error error;
-        if (txl_session_feed_gaps(f->session, t->list.ids + first, s.n, &error)) {
-            return terminal_error("%s: tokens %zu to %zu: %s",
-                                  strcmp(t->name, "-") == 0 ? "standard input" : t->name, first,
-                                  first + s.n - 1, error.message);
-        }
-        remember_segment(f, &s);
-        while (s.n_open > 0 && !signals_stopped()) {
-            if (!fill_piece(f, &s))
-                return false;
-            progress_update(progress, (double)(done - s.n_open) / (double)n_piece, done - s.n_open);
-        }
-        if (done == n_piece)
-            return true; /* nothing follows that needs the segment */
-    }
-    return !signals_stopped();
-}
-
-static bool fill_all(struct fill *f) {
-    struct progress progress;
-    double start = terminal_seconds();
-    size_t *open = calloc(f->text.n_gap * f->text.pieces + 1, sizeof *open);
-    if (!open)
-        return terminal_error("out of memory");
-    progress_start(&progress, f->text.name, "gaps");
-    bool good = fill_segments(f, open, &progress);
-    progress_end(&progress);
-    free(open);
-    f->seconds = terminal_seconds() - start;
-    return good;
-}
 
 /* ---- The command -------------------------------------------------------------------------- */
 
-static bool choose_sampling(struct fill *f) {
-    const struct fill_options *o = f->options;
-    f->sampling = sampling_terms(&o->sampling);
-    if (!o->allow_unk)
-        f->sampling.banned = txl_model_banned(f->model.handle, &f->sampling.n_banned);
-    if (!sampling_seed(o->seed, &f->random.seed) || !sampling_history(&o->sampling, &f->history))
-        return false;
-    f->sampling.history = f->history;
-    return true;
+static bool print_whole(const struct fill *f) {
+    struct buffer whole = {0};
+    bool good = fill_whole(&f->text, &whole) ? output_text(whole.data, whole.length)
+                                             : output_lacks_memory();
+    buffer_free(&whole);
+    return good;
 }
 
-static bool check_model(const struct fill *f) {
-    if (!model_sees_both_sides(&f->model)) {
-        return terminal_error(
-            "%s is a Transformer-XL: it sees only what is to the left of a gap; filling "
-            "needs an XLNet",
-            f->model.name);
-    }
-    if (f->text.mask < 0)
-        return terminal_error("%s: its vocabulary has no <mask>", f->model.name);
-    return model_has_symbols(&f->model, f->options->logprobs);
+static bool print_object(void *context, json_t *object) {
+    (void)context;
+    return output_json(object);
 }
 
-static bool set_up(struct fill *f, struct fill_options *o, const char *path) {
-    static const char mask[] = "<mask>";
-    if (!model_open(&f->model, &o->common))
-        return false;
-    sampling_choose(&o->sampling, f->model.handle);
-    f->text = (struct fill_text){.model = &f->model,
-                                 .name = path,
-                                 .ids = o->ids,
-                                 .mask = txl_model_id(f->model.handle, mask, strlen(mask)),
-                                 .pieces = (size_t)o->pieces,
-                                 .n_top = (size_t)o->logprobs};
-    if (!check_model(f))
-        return false;
-    txl_model_defaults(f->model.handle, &f->settings);
-    settings_override(&f->settings, &o->session, &o->common);
-    if (!choose_sampling(f) || !session_open(&f->model, &f->settings, &f->session))
-        return false;
-    txl_session_settings(f->session, &f->settings);
-    if (o->order == ORDER_SUREST)
-        f->logprob =
-            calloc((size_t)ASKED * (size_t)txl_model_n_token(f->model.handle), sizeof *f->logprob);
-    if (o->order == ORDER_SUREST && !f->logprob)
-        return terminal_error("out of memory");
-    return true;
-}
-
-static struct run_settings run_of(const struct fill *f) {
-    return (struct run_settings){.text = text_form(f->model.handle, TEXT_RAW, f->options->ids),
-                                 .fills = true,
-                                 .unwrap = f->options->common.unwrap,
-                                 .order = orders[f->options->order]};
+static bool print_objects(const struct fill *f) {
+    return fill_objects(&f->text, print_object, NULL) ||
+           (!output_closed() && !output_failed() && output_lacks_memory());
 }
 
 static bool print_done(const struct fill *f) {
-    const struct run_settings run = run_of(f);
-    json_t *settings = json_object();
-    if (sampling_to_json(settings, &f->options->sampling) &&
-        output_json_append(settings, json_pack("{s:I, s:b}", "pieces", f->options->pieces,
-                                               "allow_unk", f->options->allow_unk)) &&
-        settings_to_json(settings, &f->model, &f->settings, &run))
-        return output_json(json_pack("{s:s, s:I, s:o}", "done", "filled", "seed",
-                                     (json_int_t)f->random.seed, "settings", settings));
-    json_decref(settings);
-    return output_lacks_memory();
+    return output_json(json_pack("{s:s, s:I, s:o}", "done", "filled", "seed",
+                                 (json_int_t)f->random.seed, "settings", fill_settings(f)));
 }
 
 static void print_summary(const struct fill *f) {
-    const struct run_settings run = run_of(f);
+    const struct run_settings run = fill_run_settings(f);
     char sampling[512], settings[8192];
     sampling_to_text(sampling, sizeof sampling, &f->options->sampling);
     settings_to_text(settings, sizeof settings, &f->model, &f->settings, &run);
@@ -545,7 +62,7 @@ static bool read_file(struct fill *f, const char *path) {
     struct input input;
     bool good = tokens_open_text(&input, path, f->model.handle, options->ids, &options->common);
     if (good) {
-        good = fill_text_read(&f->text, &input);
+        good = fill_read(&f->text, &input);
         input_close(&input);
     }
     if (!good && options->json && !signals_stopped())
@@ -554,14 +71,14 @@ static bool read_file(struct fill *f, const char *path) {
 }
 
 static int fill_file(struct fill *f, struct fill_options *options, const char *path) {
-    bool good = set_up(f, options, path) && read_file(f, path);
+    bool good = model_open(&f->model, &options->common) && fill_open(f, options, path) &&
+                read_file(f, path);
     if (good && f->text.n_gap == 0)
         note_no_gap(f, path);
     good = good && fill_all(f);
     if (!good)
         return output_finish(signals_stopped() ? signals_status() : STATUS_FAILURE);
-    good = f->options->json ? fill_text_print_json(&f->text) && print_done(f)
-                            : fill_text_print(&f->text);
+    good = f->options->json ? print_objects(f) && print_done(f) : print_whole(f);
     int status = output_finish(good || output_closed() ? STATUS_OK : STATUS_FAILURE);
     if (!output_failed())
         print_summary(f);
@@ -584,10 +101,7 @@ static int run(const struct command *command, void *values, struct operands *fil
     struct fill fill = {.options = options};
     output_set_raw(options->raw_output);
     int status = fill_file(&fill, options, files->items[0]);
-    fill_text_close(&fill.text);
-    txl_history_free(fill.history);
-    txl_session_free(fill.session);
-    free(fill.logprob);
+    fill_close(&fill);
     model_close(&fill.model);
     return status;
 }
@@ -599,7 +113,7 @@ static int run(const struct command *command, void *values, struct operands *fil
 static const struct option_row rows[] = {
     {"order", OPTION_CHOICE, PLACE(order),
      "fill the gaps from left to right, or always next the one that the model is surest of",
-     .section = "Gaps", .choices = orders, .standard = "left"},
+     .section = "Gaps", .choices = fill_orders, .standard = "left"},
     {"pieces", OPTION_INTEGER, PLACE(pieces), "fill each gap with N pieces of the vocabulary",
      .standard = "1", .least = 1, .most = 64},
     {"ids", OPTION_FLAG, PLACE(ids), "read decimal ids; a gap is the id of <mask>"},
