@@ -493,6 +493,14 @@ bool completion_read(struct completion *c, const struct model *model,
            read_prompts(&r);
 }
 
+bool completion_read_sampling(struct completion *c, const struct model *model,
+                              const struct generate_options *options, const json_t *body,
+                              struct problem *problem) {
+    struct reader r = {.c = c, .model = model->handle, .body = body, .problem = problem};
+    *c = (struct completion){.options = *options};
+    return read_sampling(&r) && read_seed(&r);
+}
+
 void completion_free(struct completion *c) {
     for (size_t i = 0; i < c->n_prompt; i++)
         prompt_tokens_free(&c->prompts[i]);

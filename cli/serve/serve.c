@@ -273,9 +273,13 @@ static const struct note notes[] = {
      "POST /v1/score: item, condition, text and context, or a list of them as items, as those of "
      "txl ppl --items; no_eos, logprobs, mem_len, split (raw, tokens), stream. Each text gets its "
      "regions, and its tokens with place, nats, entropy and rank.\n\n"
+     "POST /v1/fill, of an XLNet: text with <mask> in it, pieces, order (left, surest), logprobs, "
+     "seed and how tokens are drawn: the filled text, and the objects of txl fill --json. An XLNet "
+     "does neither of the others.\n\n"
      "POST /tokenize, POST /detokenize, GET /tokenizer_info: text to ids and back. GET /v1/models: "
      "the model, its settings, and how tokens are drawn by default. GET /health. GET /metrics: "
-     "counts, for Prometheus.\n\n"
+     "counts, for Prometheus. GET /: a page to write and to read "
+     "with.\n\n"
      "An error is {\"error\": {\"message\", \"type\", \"param\", \"code\"}}. The model's name in a "
      "request is ignored."},
     {"Conditioning",

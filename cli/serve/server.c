@@ -5,6 +5,7 @@
 #include "cli/io/output.h"
 #include "cli/io/terminal.h"
 #include "complete.h"
+#include "gaps.h"
 #include "page_answer.h"
 #include "score.h"
 #include "vocabulary.h"
@@ -165,6 +166,16 @@ static bool score(struct call *c, struct problem *problem) {
     return score_take(&s->work, c->exchange, &s->usual, c->body, problem);
 }
 
+static bool fill(struct call *c, struct problem *problem) {
+    struct server *s = c->server;
+    if (!model_sees_both_sides(&s->work.model))
+        return problem_set(problem, 400, NULL,
+                           "%s is a Transformer-XL, which sees only what is before a gap; filling "
+                           "needs an XLNet",
+                           s->work.id);
+    return gaps_take(&s->work, c->exchange, &s->usual, c->body, problem);
+}
+
 static bool lacks_template(struct call *c, struct problem *problem) {
     (void)c;
     return problem_set(problem, 501, NULL, "txl has no chat template: use /v1/completions");
@@ -184,6 +195,7 @@ static const struct route routes[] = {
     {"POST", "/v1/completions", completions, false},
     {"POST", "/completions", completions, false},
     {"POST", "/v1/score", score, false},
+    {"POST", "/v1/fill", fill, false},
     {"POST", "/tokenize", tokenize, false},
     {"POST", "/detokenize", detokenize, false},
     {"POST", "/v1/chat/completions", lacks_template, false},

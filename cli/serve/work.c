@@ -397,6 +397,18 @@ static bool write_some(struct work *w) {
     return some;
 }
 
+/* Does a job that is no rows. */
+static bool run_one(struct work *w) {
+    for (struct job *job = w->jobs; job; job = job->next) {
+        if (job->over || job->n_row > 0)
+            continue;
+        job->kind->run(job);
+        end_job(w, job);
+        return true;
+    }
+    return false;
+}
+
 /* ---- The thread ---------------------------------------------------------------------------- */
 
 /* Jobs whose client has gone are ended; streams that are silent say that they live. */
@@ -467,7 +479,8 @@ static void *work_thread(void *context) {
         if (abandoned)
             abandon_jobs(w);
         start_rows(w);
-        bool some = read_some(w);
+        bool some = run_one(w);
+        some = read_some(w) || some;
         sweep_rows(w);
         some = write_some(w) || some;
         sweep_rows(w);

@@ -42,6 +42,7 @@ struct job {
 
 /* What differs between jobs.  The functions return false when memory is short. */
 struct job_kind {
+    void (*run)(struct job *job); /* of a job without rows: does it, and answers */
     bool (*told)(struct job *job, struct row *row); /* of a stream: the row has something new */
     bool (*finish)(struct job *job);                /* all rows are done: answers */
     void (*free)(struct job *job);                  /* what is in `more` */

@@ -17,6 +17,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 
 /* ---- Attempts ----------------------------------------------------------------------------- */
@@ -103,6 +104,9 @@ static void hide_landlock(void) {
         _exit(255);
 }
 
+/* Whether the process serves. */
+static bool serves;
+
 /* The errno of an attempt by a process that may read the folder in/ and alone.txt. */
 static int confined_with(bool has_landlock, attempt *try, const char *path) {
     int how;
@@ -113,8 +117,8 @@ static int confined_with(bool has_landlock, attempt *try, const char *path) {
         terminal_set_quiet(true);
         if (!has_landlock)
             hide_landlock();
-        confine(
-            &(struct confinement){.sources = &in, .n_source = 1, .alone = &alone, .n_alone = 1});
+        confine(&(struct confinement){
+            .sources = &in, .n_source = 1, .alone = &alone, .n_alone = 1, .serves = serves});
         _exit(try(path));
     }
     assert_int_equal(waitpid(child, &how, 0), child);
@@ -260,6 +264,9 @@ TEST(what_is_not_allowed_is_refused) {
         CALL(memfd_create, name, 0),
         /* Other machines and processes. */
         CALL(socket, AF_UNIX, SOCK_STREAM, 0),
+        CALL(connect, -1, value, 1),
+        CALL(bind, -1, value, 1),
+        CALL(listen, -1, 1),
         CALL(socketpair, AF_UNIX, SOCK_STREAM, 0, (long)pair),
         CALL(io_uring_setup, 1, 0),
         CALL(kill, parent, 0),
@@ -339,14 +346,38 @@ TEST(what_is_not_allowed_is_refused) {
         /* Calls that no kernel has yet. */
         {"a call to come", CALL_UNKNOWN, {0}},
     };
-    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
-        tried = &calls[i];
+    const size_t n = sizeof calls / sizeof *calls;
+    for (size_t i = 0; i < 2 * n; i++) {
+        tried = &calls[i % n];
+        serves = i >= n;
         int expected = tried->number == SYS_openat2 ? ENOSYS : EPERM;
         int got = confined(make_call, NULL);
         if (got != expected && !(is_sanitized() && needed_by_sanitizers(tried->number)))
             fail_msg("%s (%zu): errno %d, expected %d", tried->name, i, got, expected);
     }
+    serves = false;
     close((int)readable);
+}
+
+static int listener;
+
+/* Nobody connects, so that there is nothing to accept. */
+static int accept_one(const char *path) {
+    (void)path;
+    return result(accept4(listener, NULL, NULL, SOCK_CLOEXEC));
+}
+
+TEST(who_serves_accepts_connections) {
+    needs_filters();
+    const struct sockaddr_un address = {.sun_family = AF_UNIX};
+    listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    assert_int_equal(bind(listener, (const struct sockaddr *)&address, sizeof(sa_family_t)), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(confined(accept_one, NULL), EPERM);
+    serves = true;
+    assert_int_equal(confined(accept_one, NULL), EAGAIN);
+    serves = false;
+    close(listener);
 }
 
 /* A filter applies to threads that started before, Landlock does not; this is reported. */
