@@ -186,7 +186,8 @@ bool complete_take(struct work *work, struct exchange *exchange,
     struct job *job = job_new(work, exchange, &kind);
     if (!job)
         return problem_set(problem, 500, NULL, "out of memory");
-    bool good = completion_read(&job->c, &work->model, usual, body, problem) &&
+    bool good = completion_read(&job->c, &work->model, usual, work->desk.settings.arithmetic, body,
+                                problem) &&
                 job_open_rows(job, job->c.echo && job->c.top >= 0, false, problem);
     if (good && job->c.ignored.length > 1)
         work->http->mark(exchange, "X-Txl-Ignored", job->c.ignored.data);

@@ -182,6 +182,7 @@ struct reader {
     const txl_model *model;
     const json_t *body;
     bool trim;
+    txl_arithmetic arithmetic; /* of the server's sessions */
     struct problem *problem;
 };
 
@@ -382,6 +383,14 @@ static bool check_unsupported(struct reader *r) {
                                "%s is not supported: leave it out, or use repetition_penalty",
                                zeros[i]);
     }
+    const json_t *arithmetic = member(r->body, "arithmetic");
+    const char *own = arithmetics[r->arithmetic];
+    if (arithmetic &&
+        !(json_is_string(arithmetic) && strcmp(json_string_value(arithmetic), own) == 0))
+        return problem_set(r->problem, 400, "arithmetic",
+                           "arithmetic is %s here; txl serve --arithmetic chooses it", own);
+    if (member(r->body, "memory"))
+        return problem_set(r->problem, 400, "memory", "memory is not supported");
     const json_t *bias = member(r->body, "logit_bias"), *suffix = member(r->body, "suffix");
     if (bias && !(json_is_object(bias) && json_object_size(bias) == 0))
         return problem_set(r->problem, 400, "logit_bias", "logit_bias is not supported");
@@ -410,6 +419,8 @@ static bool is_known(const char *name) {
                                         "add_special_tokens",
                                         "return_tokens_as_token_ids",
                                         "trim",
+                                        "arithmetic",
+                                        "memory",
                                         "text"};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(known[i], name) == 0)
@@ -484,9 +495,10 @@ static bool read_flags(struct reader *r) {
 }
 
 bool completion_read(struct completion *c, const struct model *model,
-                     const struct generate_options *options, json_t *body,
-                     struct problem *problem) {
-    struct reader r = {.c = c, .model = model->handle, .body = body, .problem = problem};
+                     const struct generate_options *options, txl_arithmetic arithmetic,
+                     json_t *body, struct problem *problem) {
+    struct reader r = {
+        .c = c, .model = model->handle, .body = body, .arithmetic = arithmetic, .problem = problem};
     *c = (struct completion){.options = *options};
     return read_flags(&r) && read_counts(&r) && read_log_probabilities(&r) && read_stops(&r) &&
            read_sampling(&r) && read_seed(&r) && check_unsupported(&r) && list_ignored(&r) &&

@@ -81,10 +81,11 @@ struct completion {
     struct buffer ignored; /* names of fields that mean nothing here, between commas */
 };
 
-/* Reads the body.  `options` are those of a request without fields.  False with the problem; end
- * with completion_free either way. */
+/* Reads the body.  `options` are those of a request without fields; `arithmetic` is the sessions'.
+ * False with the problem; end with completion_free either way. */
 bool completion_read(struct completion *completion, const struct model *model,
-                     const struct generate_options *options, json_t *body, struct problem *problem);
+                     const struct generate_options *options, txl_arithmetic arithmetic,
+                     json_t *body, struct problem *problem);
 void completion_free(struct completion *completion);
 
 /* Reads only how tokens are drawn, into c->options, and the seed. */
