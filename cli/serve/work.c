@@ -308,7 +308,6 @@ static void tell_row(struct work *w, struct active a) {
     txl_session_free(a.row->sample.session);
     a.row->sample.session = NULL;
     job->made += a.row->made.n;
-    atomic_fetch_add(&w->tokens_made, a.row->made.n);
     if (++job->n_done < job->n_row)
         return;
     if (!job->kind->finish(job)) {
@@ -380,7 +379,9 @@ static bool write_some(struct work *w) {
         if (drawn[i].job->over)
             continue;
         some = true;
+        size_t before = drawn[i].row->made.n;
         txl_status status = row_draw(drawn[i].row, &w->desk, &error);
+        atomic_fetch_add(&w->tokens_made, drawn[i].row->made.n - before);
         if (status)
             fail_job_for(w, drawn[i].job, status, &error);
         else
