@@ -239,10 +239,11 @@ function drawMemory() {
   });
 }
 
+/* Within a segment every token sees all before it: memory matters to longer texts. */
 function showMemory() {
   tried.clear();
   tried.set(meta.mem_len, bits(sumOf(tokens)));
-  byId("memory").hidden = meta.mem_len === 0 || tokens.length === 0;
+  byId("memory").hidden = meta.mem_len === 0 || tokens.length < meta.tgt_len;
   byId("mem-len").max = meta.mem_len;
   byId("mem-len").value = meta.mem_len;
   byId("mem-len-value").textContent = `${count(meta.mem_len)} tokens`;
