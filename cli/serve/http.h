@@ -85,4 +85,7 @@ struct http_module {
 #define HTTP_MODULE_SYMBOL "txl_http_module"
 extern const struct http_module txl_http_module;
 
+/* Loads it.  NULL with the error printed. */
+const struct http_module *http_load(void);
+
 #endif

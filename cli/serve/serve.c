@@ -1,16 +1,13 @@
 /* txl serve: answers requests over HTTP. */
 #include "cli/commands.h"
 #include "cli/io/confine.h"
-#include "cli/io/modules.h"
 #include "cli/io/output.h"
 #include "cli/io/signals.h"
 #include "cli/io/terminal.h"
 #include "server.h"
 
 #include <arpa/inet.h>
-#include <dlfcn.h>
 #include <errno.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -55,23 +52,39 @@ static char *read_key(const char *path) {
 
 /* ---- The socket ---------------------------------------------------------------------------- */
 
-static bool is_loopback(const struct sockaddr *address) {
-    if (address->sa_family == AF_INET) {
-        const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)address;
-        return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
-    }
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)address;
-    return address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+/* An address of either family. */
+union address {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+};
+
+/* Reads an address in numbers, or localhost.  False: it is neither. */
+static bool read_address(const char *host, int port, union address *address) {
+    *address = (union address){.v6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)}};
+    if (inet_pton(AF_INET6, host, &address->v6.sin6_addr) == 1)
+        return true;
+    *address = (union address){.v4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)}};
+    if (strcmp(host, "localhost") == 0)
+        host = "127.0.0.1";
+    return inet_pton(AF_INET, host, &address->v4.sin_addr) == 1;
+}
+
+static bool is_loopback(const union address *address) {
+    if (address->any.sa_family == AF_INET)
+        return ntohl(address->v4.sin_addr.s_addr) >> 24 == 127;
+    return IN6_IS_ADDR_LOOPBACK(&address->v6.sin6_addr);
 }
 
 /* A socket that listens at the address; -1, and errno says why. */
-static int listen_at(const struct addrinfo *address) {
+static int listen_at(const union address *address) {
     int one = 1;
-    int handle = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int handle = socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    socklen_t size = address->any.sa_family == AF_INET ? sizeof address->v4 : sizeof address->v6;
     if (handle < 0)
         return -1;
     setsockopt(handle, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    if (bind(handle, address->ai_addr, address->ai_addrlen) == 0 && listen(handle, 128) == 0)
+    if (bind(handle, &address->any, size) == 0 && listen(handle, 128) == 0)
         return handle;
     int problem = errno;
     close(handle);
@@ -80,31 +93,22 @@ static int listen_at(const struct addrinfo *address) {
 }
 
 static int port_of(int handle) {
-    struct sockaddr_storage address = {0};
+    union address address;
     socklen_t size = sizeof address;
-    getsockname(handle, (struct sockaddr *)&address, &size);
-    return ntohs(address.ss_family == AF_INET6
-                     ? ((const struct sockaddr_in6 *)(const void *)&address)->sin6_port
-                     : ((const struct sockaddr_in *)(const void *)&address)->sin_port);
+    getsockname(handle, &address.any, &size);
+    return ntohs(address.any.sa_family == AF_INET ? address.v4.sin_port : address.v6.sin6_port);
 }
 
 /* Listens at --host and --port.  -1 with the error printed. */
 static int open_listener(const struct serve_options *o, bool has_key, int *port) {
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
-    struct addrinfo *found;
-    char service[8];
+    union address address;
     int handle = -1;
-    snprintf(service, sizeof service, "%d", (int)o->port);
-    int problem = getaddrinfo(o->host, service, &hints, &found);
-    if (problem != 0) {
-        terminal_error("--host %s: %s", o->host, gai_strerror(problem));
-        return -1;
-    }
-    if (!has_key && !is_loopback(found->ai_addr))
+    if (!read_address(o->host, (int)o->port, &address))
+        terminal_error("--host %s: an address in numbers, or localhost, is expected", o->host);
+    else if (!has_key && !is_loopback(&address))
         terminal_error("--host %s is not this machine alone, so it needs --api-key-file", o->host);
-    else if ((handle = listen_at(found)) < 0)
+    else if ((handle = listen_at(&address)) < 0)
         terminal_error("%s, port %d: %s", o->host, (int)o->port, strerror(errno));
-    freeaddrinfo(found);
     if (handle >= 0)
         *port = port_of(handle);
     return handle;
@@ -131,19 +135,6 @@ static bool wait_for_stop(const sigset_t *stops, int milliseconds) {
 }
 
 /* ---- Serving ------------------------------------------------------------------------------- */
-
-static const struct http_module *load_http(void) {
-    const struct http_module *http = module_load("txl-serve.so", HTTP_MODULE, HTTP_MODULE_SYMBOL);
-    if (!http)
-        terminal_error("serving needs HTTP's module (Debian: the package txl-serve): %s",
-                       dlerror());
-    else if (strcmp(http->version, TXL_VERSION) != 0)
-        terminal_error("HTTP's module is of txl %s, and this is txl %s; install them together",
-                       http->version, TXL_VERSION);
-    else
-        return http;
-    return NULL;
-}
 
 /* After the first signal requests may end; a second one ends them at once. */
 static void close_server(struct server *s, void *http, const sigset_t *stops) {
@@ -216,7 +207,7 @@ static int run(const struct command *command, void *values, struct operands *ope
     (void)command;
     (void)operands;
     char *key = o->key_file ? read_key(o->key_file) : NULL;
-    bool good = (!o->key_file || key) && (server.http = load_http()) &&
+    bool good = (!o->key_file || key) && (server.http = http_load()) &&
                 model_open(&server.work.model, &o->common);
     good = good && (listener = open_listener(o, key, &port)) >= 0;
     if (good) {
@@ -241,7 +232,7 @@ static const struct serve_options defaults = {
 static const struct option_row options[] = {
     {"host", OPTION_STRING, PLACE(host),
      "listen at this address; one that is not this machine's alone needs --api-key-file",
-     .section = "Server", .argument = "NAME", .standard = "127.0.0.1"},
+     .section = "Server", .argument = "ADDRESS", .standard = "127.0.0.1"},
     {"port", OPTION_INTEGER, PLACE(port), "listen at port N; 0: at a free one", .standard = "8080",
      .most = 65535},
     {"parallel", OPTION_INTEGER, PLACE(parallel),

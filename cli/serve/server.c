@@ -66,6 +66,10 @@ static json_t *model_meta(const struct server *s) {
                                            model_checksum(model).text, "n_token",
                                            (int)txl_model_n_token(model->handle), "fills",
                                            model_sees_both_sides(model), "sampling", sampling));
+    /* As the server's sessions have them. */
+    good = good && output_json_append(meta, json_pack("{s:i, s:i}", "tgt_len",
+                                                      s->work.desk.settings.tgt_len, "mem_len",
+                                                      s->work.desk.settings.mem_len));
     json_decref(sampling);
     return output_json_if(good, meta);
 }

@@ -1,0 +1,22 @@
+/* Loads the module, of a package of its own. */
+#include "http.h"
+
+#include "cli/io/modules.h"
+#include "cli/io/terminal.h"
+#include "txl.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+const struct http_module *http_load(void) {
+    const struct http_module *http = module_load("txl-serve.so", HTTP_MODULE, HTTP_MODULE_SYMBOL);
+    if (!http)
+        terminal_error("serving needs HTTP's module (Debian: the package txl-serve): %s",
+                       dlerror());
+    else if (strcmp(http->version, TXL_VERSION) != 0)
+        terminal_error("HTTP's module is of txl %s, and this is txl %s; install them together",
+                       http->version, TXL_VERSION);
+    else
+        return http;
+    return NULL;
+}
