@@ -229,18 +229,18 @@ static bool gone(struct exchange *e) {
 
 /* Queues the answer if there is one; else suspends the connection, once the request is complete. */
 static enum MHD_Result queue_answer(struct exchange *e, bool complete) {
-    enum MHD_Result result = MHD_YES;
     pthread_mutex_lock(&e->lock);
-    if (e->answered && !e->queued) {
-        e->queued = true;
-        result = e->response ? MHD_queue_response(e->connection, (unsigned)e->status, e->response)
-                             : MHD_NO;
-    } else if (complete && !e->answered) {
+    bool now = e->answered && !e->queued;
+    e->queued = e->queued || now;
+    if (complete && !e->answered) {
         e->suspended = true;
         MHD_suspend_connection(e->connection);
     }
     pthread_mutex_unlock(&e->lock);
-    return result;
+    if (!now)
+        return MHD_YES;
+    return e->response ? MHD_queue_response(e->connection, (unsigned)e->status, e->response)
+                       : MHD_NO;
 }
 
 static void take_bytes(struct exchange *e, const char *bytes, size_t length) {
