@@ -41,7 +41,7 @@ struct exchange {
     pthread_mutex_t lock; /* of what follows */
     struct MHD_Connection *connection;
     bool suspended, gone;
-    struct MHD_Response *response; /* NULL: none yet */
+    struct MHD_Response *response; /* until it is queued, which keeps it; NULL: there is none */
     int status;
     bool answered, queued;
     struct buffer out; /* of a stream */
@@ -64,8 +64,6 @@ static void release(struct exchange *e) {
         free(e->marks[i].name);
         free(e->marks[i].value);
     }
-    if (e->response)
-        MHD_destroy_response(e->response);
     pthread_mutex_destroy(&e->lock);
     free(e);
 }
@@ -110,6 +108,16 @@ static void resume(struct exchange *e) {
     }
 }
 
+/* A stream's response keeps the exchange, so it goes before it. */
+static void drop_response(struct exchange *e) {
+    pthread_mutex_lock(&e->lock);
+    struct MHD_Response *response = e->response;
+    e->response = NULL;
+    pthread_mutex_unlock(&e->lock);
+    if (response)
+        MHD_destroy_response(response);
+}
+
 /* ---- Answers ------------------------------------------------------------------------------ */
 
 static void mark(struct exchange *e, const char *name, const char *value) {
@@ -140,7 +148,7 @@ static void set_answer(struct exchange *e, const struct http_answer *answer,
 
 static void answer(struct exchange *e, const struct http_answer *answer) {
     pthread_mutex_lock(&e->lock);
-    if (!e->answered) {
+    if (!e->answered && !e->gone) {
         struct MHD_Response *response = MHD_create_response_from_buffer(
             answer->length, (void *)answer->body, MHD_RESPMEM_MUST_COPY);
         set_answer(e, answer, response);
@@ -176,7 +184,7 @@ static void release_stream(void *context) {
 
 static void begin(struct exchange *e, const struct http_answer *answer) {
     pthread_mutex_lock(&e->lock);
-    if (!e->answered) {
+    if (!e->answered && !e->gone) {
         keep(e);
         struct MHD_Response *response = MHD_create_response_from_callback(
             MHD_SIZE_UNKNOWN, BLOCK, give_bytes, e, release_stream);
@@ -239,8 +247,10 @@ static enum MHD_Result queue_answer(struct exchange *e, bool complete) {
     pthread_mutex_unlock(&e->lock);
     if (!now)
         return MHD_YES;
-    return e->response ? MHD_queue_response(e->connection, (unsigned)e->status, e->response)
-                       : MHD_NO;
+    enum MHD_Result result =
+        e->response ? MHD_queue_response(e->connection, (unsigned)e->status, e->response) : MHD_NO;
+    drop_response(e);
+    return result;
 }
 
 static void take_bytes(struct exchange *e, const char *bytes, size_t length) {
@@ -302,6 +312,7 @@ static void complete(void *context, struct MHD_Connection *connection, void **st
     e->gone = true;
     e->connection = NULL;
     pthread_mutex_unlock(&e->lock);
+    drop_response(e);
     atomic_fetch_sub(&e->http->open, 1);
     *state = NULL;
     release(e);
