@@ -84,6 +84,15 @@ bool body_raw(const json_t *body, const char *name, bool *raw, struct problem *p
     return true;
 }
 
+bool body_may_list(uint64_t tokens, int64_t top, struct problem *problem) {
+    uint64_t listed = tokens * (uint64_t)(top + 1);
+    return listed <= MOST_LISTED ||
+           problem_set(problem, 400, "logprobs",
+                       "%" PRIu64 " log-probabilities; an answer lists at most %d: ask for fewer, "
+                       "or of fewer tokens",
+                       listed, MOST_LISTED);
+}
+
 /* ---- Text to tokens ------------------------------------------------------------------------ */
 
 static bool add_token(struct prompt_tokens *t, int32_t id, size_t begin, size_t end) {
@@ -494,6 +503,12 @@ static bool read_flags(struct reader *r) {
            body_boolean(options, "include_usage", &c->include_usage, r->problem);
 }
 
+static bool check_length(const struct reader *r) {
+    const struct completion *c = r->c;
+    uint64_t tokens = (c->echo ? c->n_ids : 0) + c->n_prompt * (uint64_t)c->max_tokens;
+    return body_may_list(tokens * (uint64_t)c->n, c->top, r->problem);
+}
+
 bool completion_read(struct completion *c, const struct model *model,
                      const struct generate_options *options, txl_arithmetic arithmetic,
                      json_t *body, struct problem *problem) {
@@ -502,7 +517,7 @@ bool completion_read(struct completion *c, const struct model *model,
     *c = (struct completion){.options = *options};
     return read_flags(&r) && read_counts(&r) && read_log_probabilities(&r) && read_stops(&r) &&
            read_sampling(&r) && read_seed(&r) && check_unsupported(&r) && list_ignored(&r) &&
-           read_prompts(&r);
+           read_prompts(&r) && check_length(&r);
 }
 
 bool completion_read_sampling(struct completion *c, const struct model *model,

@@ -17,6 +17,7 @@
 #define MOST_TOKENS 1048576 /* of all prompts together */
 #define MOST_MADE 1000000   /* of one text */
 #define MOST_TOP 100
+#define MOST_LISTED (1 << 22) /* log-probabilities of an answer, each token's and its likeliest */
 #define MOST_STOPS 16
 #define MOST_CHOICES 16
 
@@ -39,6 +40,9 @@ json_t *body_parse(const char *body, size_t length, struct problem *problem);
 bool body_boolean(const json_t *body, const char *name, bool *value, struct problem *problem);
 bool body_integer(const json_t *body, const char *name, int64_t least, int64_t most, int64_t *value,
                   struct problem *problem);
+
+/* Whether an answer may list this many tokens, each with `top` likeliest. */
+bool body_may_list(uint64_t tokens, int64_t top, struct problem *problem);
 
 /* How a text of words is split: the member is "raw", as without it, or "tokens". */
 bool body_raw(const json_t *body, const char *name, bool *raw, struct problem *problem);

@@ -137,7 +137,7 @@ static bool read_request(struct job *job, const json_t *body, struct problem *pr
     if (job->own_settings)
         job->settings.mem_len = (int)mem_len;
     s->lists_top = c->top > 0;
-    return good && read_items(job, body, problem);
+    return good && read_items(job, body, problem) && body_may_list(c->n_ids, c->top, problem);
 }
 
 /* ---- The answer ---------------------------------------------------------------------------- */

@@ -271,7 +271,9 @@ static const struct note notes[] = {
      "the model, its settings, and how tokens are drawn by default. GET /health. GET /metrics: "
      "counts, for Prometheus. GET /: a page to write and to read "
      "with.\n\n"
-     "An error is {\"error\": {\"message\", \"type\", \"param\", \"code\"}}. The model's name in a "
+     "A body has at most 16 MiB, 64 prompts and 1,048,576 tokens, an answer at most 4,194,304 "
+     "log-probabilities. An error is {\"error\": {\"message\", \"type\", \"param\", \"code\"}}. "
+     "The model's name in a "
      "request is ignored."},
     {"Conditioning",
      "The model reads its first context (<eos>; lm1b: <S>, bytes: 32, text8: _) before every "
