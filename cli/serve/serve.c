@@ -278,9 +278,9 @@ static const struct note notes[] = {
     {"Conditioning",
      "The model reads its first context (<eos>; lm1b: <S>, bytes: 32, text8: _) before every "
      "prompt, unless the prompt begins with it or add_special_tokens is false. So the prompt's "
-     "log-probabilities (echo, logprobs) are those of txl ppl --items --no-eos, and of txl "
-     "generate's texts those with add_special_tokens false. They are the model's own: natural "
-     "logarithms at temperature 1, before any filter. A blank at the end of a prompt for a model "
+     "log-probabilities (echo, logprobs) are those of txl ppl --items --no-eos: the model's "
+     "own, natural logarithms at temperature 1, before any filter. Where add_special_tokens is "
+     "false, texts are those of txl generate. A blank at the end of a prompt for a model "
      "of pieces begins the next piece."},
     {"Many at a time",
      "Up to --parallel texts are read and written at a time, 8 of them with one read of the "
