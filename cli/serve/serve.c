@@ -243,7 +243,7 @@ static const struct option_row options[] = {
     {"origin", OPTION_LIST, PLACE(origins),
      "let the pages of URL ask, as https://example.org; may be repeated", .argument = "URL"},
     {"no-page", OPTION_FLAG, PLACE(no_page), "have no page at /"},
-    SESSION_ROWS(struct serve_options, session),
+    SESSION_ROWS(struct serve_options, session, "f32"),
     ARITHMETIC_ROW(PLACE(session.arithmetic)),
     MODEL_ROW,
     LOW_MEMORY_ROW,
