@@ -22,7 +22,7 @@ static bool open_prompt(struct generate *g) {
                               .ids = options->ids,
                               .skip_unknown = options->skip_unknown,
                               .echo = !options->no_echo && !options->json && !options->prompts,
-                              .shown = !options->no_echo,
+                              .alone = options->ids && options->no_echo,
                               .history = g->sample.history,
                               .reading = &g->reading,
                               .context = options->context,
@@ -154,6 +154,7 @@ static void clean_up(struct generate *g) {
     sample_close(&g->sample);
     dynamic_close(&g->dynamic);
     id_list_free(&g->banned);
+    id_list_free(&g->first_banned);
     free(g->top_ids);
     free(g->top_logprobs);
     txl_decoder_free(g->scratch);
@@ -383,6 +384,7 @@ static const struct generate_options defaults = {.session = SESSION_UNSET,
                                                  .text = CHOICE_UNSET,
                                                  .refresh = INTEGER_UNSET,
                                                  .eos = EOS_NEWLINE,
+                                                 .begin_word = CHOICE_UNSET,
                                                  .n = INTEGER_UNSET,
                                                  .seed = INTEGER_UNSET,
                                                  .samples = 1,
@@ -423,6 +425,10 @@ static const struct option_row options[] = {
      "take \\n, \\t, \\\\, \\xHH and the like in --prompt-text, --context-text and --stop for the "
      "characters that they stand for",
      .letter = 'e'},
+    {"begin-word", OPTION_CHOICE, PLACE(begin_word),
+     "models of pieces: never let the first new piece go on with the prompt's last word; no: let "
+     "it",
+     .choices = answers, .standard = "yes where the prompt ends a line or is typed"},
     {"prompts", OPTION_STRING, PLACE(prompts),
      "continue many prompts: a line of FILE is an object {\"prompt\": STRING}, perhaps with "
      "options of that prompt; print an object for each; -: standard input",

@@ -7,9 +7,11 @@
 #include "lib/base/white_space.h"
 #include "prompt.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unictype.h>
 #include <unistr.h>
 
 const char *const eos_ways[] = {"newline", "stop", "ban", NULL};
@@ -385,6 +387,10 @@ static txl_status draw_token(const struct generate *g, struct sample *s) {
     txl_status status = TXL_OK;
     txl_sampling sampling = g->sampling;
     sampling.history = s->history;
+    if (s->made == 0 && g->first_banned.n > 0) {
+        sampling.banned = g->first_banned.ids;
+        sampling.n_banned = g->first_banned.n;
+    }
     if (g->options->logprobs > 0)
         status = find_top(g, s, &error);
     if (!status)
@@ -626,9 +632,47 @@ static void interrupt_prompt(struct generate *g) {
         output_flush();
 }
 
+/* Whether a piece without a word mark goes on with the word before it: a letter, a digit, a hyphen
+ * or an apostrophe does, and other punctuation does not. */
+static bool continues_word(const char *piece, size_t length) {
+    ucs4_t code;
+    bool hyphen = length > 0 && piece[0] == '-' && !(length > 1 && piece[1] == '-');
+    if (hyphen || (length > 0 && piece[0] == '\'') ||
+        (length > 2 && memcmp(piece, "\u2019", 3) == 0))
+        return true;
+    return length > 0 && u8_mbtoucr(&code, (const uint8_t *)piece, length) > 0 && uc_is_alnum(code);
+}
+
+bool generation_choose_first(struct generate *g) {
+    const struct generate_options *o = g->options;
+    const struct prompt *prompt = &g->prompt;
+    const txl_model *model = g->model.handle;
+    const unsigned char tail = (unsigned char)prompt->tail;
+    const bool in_word = isalnum(tail) || tail >= 0x80, typed = o->interactive;
+    const bool begins =
+        o->begin_word == CHOICE_UNSET ? prompt->after_line || typed : o->begin_word == ANSWER_YES;
+    g->first_banned.n = 0;
+    if (txl_kind_unit(txl_model_kind(model)) != TXL_UNIT_PIECE || o->ids || prompt->tokens == 0 ||
+        !(prompt->after_blank || (begins && in_word)))
+        return true;
+    bool good = true;
+    for (size_t i = 0; i < g->banned.n && good; i++)
+        good = id_list_add(&g->first_banned, g->banned.ids[i]);
+    for (int32_t id = 0, n = txl_model_n_token(model); id < n && good; id++) {
+        size_t length;
+        const char *piece = txl_model_symbol(model, id, &length);
+        if (!begins_with_word_mark(piece, length) &&
+            (prompt->after_blank || (id != txl_model_eos(model) && continues_word(piece, length))))
+            good = id_list_add(&g->first_banned, id);
+    }
+    return good || terminal_error("out of memory");
+}
+
 txl_status continue_prompt(struct generate *g, int64_t samples) {
     g->samples = 0;
     txl_status status = prompt_feed(&g->prompt);
+    if (!status && !generation_choose_first(g))
+        status = TXL_MEMORY;
     if (status) {
         if (signals_stopped())
             interrupt_prompt(g);

@@ -27,7 +27,7 @@ struct generate_options {
     struct session_options session;
     const char *prompt, *prompt_text, *prompts, *context, *context_text, *save_memory, *load_memory,
         *turn;
-    int text, eos, end;
+    int text, eos, end, begin_word;
     int64_t refresh, n, seed, samples, logprobs;
     struct sampling_options sampling;
     bool allow_unk, skip_unknown, no_echo, escapes, ids, json, interactive, raw_output;
@@ -79,7 +79,8 @@ struct generate {
     struct sample sample; /* it is fed the prompt; the others are copies of it */
     struct reading reading;
     struct id_list banned;
-    txl_sampling sampling; /* without the history, which each sample has of its own */
+    struct id_list first_banned; /* what may not be the first token of a text */
+    txl_sampling sampling;       /* without the history, which each sample has of its own */
     uint64_t seed;
     txl_memory *memory;     /* from which a text starts; NULL: from the beginning */
     bool keeps;             /* the memory will be saved, so the last token drawn is fed too */
@@ -153,6 +154,11 @@ bool continue_choose_sampling(struct generate *g);
 
 /* OPTIONS_RUN if `turn` is valid for --turn; else the error is printed. */
 int continue_check_turn(const struct command *command, const char *turn);
+
+/* After the prompt was fed: lists what may not follow it at once.  After a blank at its end that is
+ * every piece that does not begin a word; with --begin-word all that goes on with its last word.
+ * False with the error printed. */
+bool generation_choose_first(struct generate *g);
 
 /* Feeds the prompt, generates samples 1 to `samples` of its continuation, and prints them one after
  * the other, also incomplete ones after a signal or a failure.  `g->done` says why the last one

@@ -5,6 +5,7 @@
 #include "cli/io/terminal.h"
 #include "cli/model/sampling.h"
 #include "lib/base/error.h"
+#include "lib/base/white_space.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -89,7 +90,7 @@ enum { SLICE = 512 }; /* bytes that are read, fed and echoed together */
 static bool show_text(struct prompt *prompt, const char *text, size_t length) {
     if (prompt->transcript && !buffer_append(prompt->transcript, text, length))
         return output_lacks_memory();
-    if (length == 0 || !prompt->shown)
+    if (length == 0 || prompt->alone)
         return true;
     prompt->tail = text[length - 1];
     return !prompt->echo || output_text(text, length);
@@ -119,6 +120,7 @@ static bool echo_text(struct prompt *prompt, const char *text, size_t length) {
 static bool finish_echo(struct prompt *prompt) {
     bool lone = prompt->n_line_end == 1 && prompt->line_end[0] == '\r';
     bool good = !lone || show_text(prompt, prompt->line_end, 1);
+    prompt->after_line = prompt->n_line_end > 0 && !lone;
     prompt->n_line_end = 0;
     return good;
 }
@@ -209,6 +211,13 @@ static txl_status feed_held(struct prompt *prompt, struct progress *progress, tx
     return status;
 }
 
+/* The piece that is a blank alone, or -1. */
+static int32_t blank_piece(const struct prompt *prompt) {
+    const txl_model *model = prompt->model->handle;
+    bool pieces = !prompt->ids && txl_kind_unit(txl_model_kind(model)) == TXL_UNIT_PIECE;
+    return pieces ? txl_model_id(model, WORD_MARK, WORD_MARK_BYTES) : -1;
+}
+
 /* Receives a token of the context or the prompt. */
 static txl_status take_symbol(void *context, const txl_symbol *symbol, txl_error *error) {
     struct prompt *prompt = context;
@@ -218,8 +227,18 @@ static txl_status take_symbol(void *context, const txl_symbol *symbol, txl_error
         prompt->in_line = false;
         return TXL_OK;
     }
+    const int32_t blank = blank_piece(prompt);
+    if (blank >= 0 && symbol->id == blank) {
+        prompt->blanks++;
+        return TXL_OK;
+    }
+    txl_status status = TXL_OK;
+    for (; prompt->blanks > 0 && !status; prompt->blanks--) {
+        prompt->tokens++;
+        status = add_id(prompt, blank, error);
+    }
     prompt->tokens++;
-    return add_id(prompt, symbol->id, error);
+    return status ? status : add_id(prompt, symbol->id, error);
 }
 
 static txl_status read_all(struct prompt *prompt, struct token_reader *reader,
@@ -267,6 +286,8 @@ static void begin_with_blank(struct prompt *prompt) {
 static txl_status feed_rest(struct prompt *prompt, struct progress *progress) {
     txl_error error;
     txl_status status = feed_held(prompt, progress, &error);
+    prompt->after_blank = prompt->blanks > 0;
+    prompt->blanks = 0;
     if (prompt->tokens + prompt->before == 0 && !prompt->memory) {
         int32_t first = txl_model_first_context(prompt->model->handle);
         prompt->chunk[prompt->n_chunk++] = first;
@@ -322,6 +343,8 @@ static bool start_prompt(struct prompt *prompt) {
         prompt->learner ? prompt->reading->tgt_len + 1 : reading_chunk(prompt->reading);
     prompt->chunk = calloc(prompt->chunk_size + 2, sizeof *prompt->chunk);
     prompt->n_chunk = prompt->n_line_end = 0;
+    prompt->blanks = 0;
+    prompt->after_blank = prompt->after_line = false;
     prompt->tokens = prompt->before = prompt->round = prompt->left_out = 0;
     prompt->held.length = 0;
     prompt->reach = UINT64_MAX;

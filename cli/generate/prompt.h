@@ -50,10 +50,10 @@ struct prompt {
     struct input input;
     const struct common_options *common; /* --binary, --unwrap */
     bool raw, ids, skip_unknown;
-    bool echo;                 /* print it */
-    bool shown;                /* generated text is printed after it; not so with --json */
-    bool blank;                /* begin with the symbol of a blank, if the model has one */
-    bool ends_line;            /* end with a line end, which is no part of the input */
+    bool echo;      /* print it */
+    bool alone;     /* ids that are not echoed: no blank parts them from those that follow */
+    bool blank;     /* begin with the symbol of a blank, if the model has one */
+    bool ends_line; /* end with a line end, which is no part of the input */
     struct buffer *transcript; /* NULL, or receives what is shown */
 
     const struct reading *reading;
@@ -77,9 +77,13 @@ struct prompt {
     struct unknown unknown;
     char line_end[2]; /* not yet echoed: it may be the one that is dropped */
     size_t n_line_end;
-    char tail;    /* last byte shown, 0: none */
-    bool in_line; /* it continues a line that was begun */
-    bool goes_on; /* the text continues the line in which the memory ended */
+    char tail;       /* last byte, 0: none */
+    uint64_t blanks; /* tokens of blanks that wait: at the end of a text of pieces they are not fed,
+                      * for the next word has its blank within it */
+    bool after_blank; /* the prompt ended with some */
+    bool after_line;  /* it ended a line */
+    bool in_line;     /* it continues a line that was begun */
+    bool goes_on;     /* the text continues the line in which the memory ended */
 };
 
 /* Reads the prompt from its beginning and feeds it to the session, which starts new or from the

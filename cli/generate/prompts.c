@@ -355,7 +355,7 @@ static struct slot *new_slot(struct prompts *p) {
     *slot = (struct slot){.g = *p->g};
     struct generate *g = &slot->g;
     g->sample = (struct sample){0};
-    g->banned = (struct id_list){0};
+    g->banned = g->first_banned = (struct id_list){0};
     g->prompt.model = &g->model;
     g->prompt.reading = &g->reading;
     g->prompt.session = &g->sample.session;
@@ -396,6 +396,7 @@ static void free_slots(struct prompts *p) {
             end_slot(p, p->slots[i]);
         txl_session_free(p->slots[i]->g.sample.session);
         id_list_free(&p->slots[i]->g.banned);
+        id_list_free(&p->slots[i]->g.first_banned);
         free(p->slots[i]);
     }
 }
@@ -437,6 +438,8 @@ static txl_status feed_prompt(struct slot *slot) {
         tokens_unwrap(&prompt->input, txl_model_kind(g->model.handle), true);
     txl_status status = prompt_feed(prompt);
     bool stopped = status == TXL_STOPPED;
+    if (!status && !generation_choose_first(g))
+        status = TXL_MEMORY;
     if (!status || stopped)
         status = sample_start(g, &g->sample, 1, prompt->tail);
     return !status && stopped ? sample_end(g, &g->sample, "interrupted") : status;

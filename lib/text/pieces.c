@@ -776,11 +776,12 @@ static txl_status pieces_push(txl_decoder *decoder, int32_t id, const char *spel
                                  : add_spelling(decoder, spelling, length, error);
 }
 
-/* If text was shown, a line has begun, unless the last byte was a line end. */
+/* If text was shown, a line has begun, unless the last byte was a line end; after a blank the next
+ * word needs none. */
 static txl_status pieces_shown(txl_decoder *decoder, char tail, txl_error *error) {
     struct joiner *own = decoder->own;
     (void)error;
-    own->text_begun = tail != '\0' && tail != '\n';
+    own->text_begun = tail != '\0' && !is_space_byte(tail);
     own->mark_seen = false;
     return TXL_OK;
 }
