@@ -54,6 +54,8 @@ static const char *dtype_of(const char *type) {
     return strcmp(type, "f16") == 0    ? "float16"
            : strcmp(type, "bf16") == 0 ? "bfloat16"
            : strcmp(type, "q8") == 0   ? "int8"
+           : strcmp(type, "q4") == 0   ? "uint4"
+           : strcmp(type, "q5") == 0   ? "uint5"
                                        : "float32";
 }
 

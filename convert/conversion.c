@@ -27,7 +27,7 @@ struct part {
     enum origin_flags computed;      /* FREQUENCIES, ZEROS or 0 */
     struct checkpoint_tensor *piece; /* owned */
     int n_piece;
-    enum parameter_kind kind;
+    const struct parameter *parameter;
     uint64_t n_row;
 };
 
@@ -115,10 +115,10 @@ static txl_status add_parameter(struct conversion *c, const struct parameter_ten
     struct weights_source *s = &c->source[c->n++];
     *part = (struct part){.checkpoint = names->checkpoint,
                           .computed = names_computed(names, to->number, to->i),
-                          .kind = to->parameter->kind,
+                          .parameter = to->parameter,
                           .n_row = to->n_row};
     *s = (struct weights_source){.type = WEIGHTS_F32,
-                                 .n_dim = part->kind == PARAMETER_VECTOR ? 1 : 2,
+                                 .n_dim = to->parameter->kind == PARAMETER_VECTOR ? 1 : 2,
                                  .shape = {to->n_row, to->n_column},
                                  .read = read_part,
                                  .context = part};
@@ -179,19 +179,14 @@ static txl_status choose_half(struct weights_source *s, txl_error *error) {
 
 /* Matrices get the type that was asked for, or the checkpoint's; vectors stay f32. */
 static txl_status choose_type(struct conversion *c, const char *asked, txl_error *error) {
-    const int type = asked ? weights_type_of_name(asked) : (int)source_type(c);
-    if (type < 0)
-        return txl_fail(error, TXL_ARGUMENT,
-                        "unknown type \"%s\"; txl writes f32, f16, bf16 and q8", asked);
-    c->recognised.settings.model.type = type;
-    txl_status status = TXL_OK;
+    struct weights_types types = {source_type(c), source_type(c)};
+    txl_status status = asked ? weights_types_read(asked, &types, error) : TXL_OK;
+    c->recognised.settings.model.type = (int)types.matrices;
     for (size_t i = 0; i < c->n && !status; i++) {
         struct weights_source *s = &c->source[i];
-        bool narrow = s->shape[1] < Q8_BLOCK || c->part[i].kind == PARAMETER_POSITIONS;
-        if (s->n_dim == 2 && type == WEIGHTS_Q8 && narrow)
+        s->type = parameter_type(c->part[i].parameter, s->shape[1], types);
+        if (s->type == WEIGHTS_F16 && !weights_is_float(types.matrices))
             status = choose_half(s, error);
-        else if (s->n_dim == 2)
-            s->type = (enum weights_type)type;
     }
     return status;
 }

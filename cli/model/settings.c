@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <string.h>
 
-const char *const weight_types[] = {"f32", "f16", "bf16", "q8", NULL};
+const char *const weight_types[] = {"f32", "f16", "bf16", "q8", "q4", "q5", NULL};
 const char *const memory_types[] = {"f32", "f16", "bf16", "q8", NULL};
 const char *const session_computes[] = {"f32", "int8", "bf16", NULL};
 const char *const arithmetics[] = {"fast", "exact", NULL};

@@ -18,7 +18,8 @@ struct session_options {
     int arithmetic;  /* an index into arithmetics */
 };
 
-extern const char *const weight_types[]; /* f32, f16, bf16, q8: of a weights file's matrices */
+/* Of a weights file's matrices: f32, f16, bf16, q8, q4, q5. */
+extern const char *const weight_types[];
 extern const char *const memory_types[]; /* f32, f16, bf16, q8: as txl_memory_type */
 
 extern const char *const session_computes[]; /* f32, int8, bf16: as txl_compute */

@@ -1,7 +1,6 @@
 /* The body of the tables of the exact arithmetic (weights-format.md, "Exact arithmetic"): every
  * table gives the same bits, for any number of rows together.  The file that includes it defines
- * LANES and PROCESSOR, and
- *     add_product     x y + sum, rounded once
+ * LANES and PROCESSOR, includes fused.h, and defines
  *     DOT_ROWS        rows of a tile of dot products: as many as the registers hold */
 #include "elements_impl.h"
 #include "multiply_impl.h"
@@ -370,6 +369,7 @@ const struct kernels TABLE(exact) = {.name = KERNELS_NAME,
                                      .round = round_rows,
                                      .product_q8 = product_q8,
                                      .widen = {widen_f32, widen_f16, widen_bf16, widen_q8},
+                                     .tiles = &TABLE(tiles),
                                      .multiply = {multiply_f32, multiply_f16},
                                      .narrow_f16 = narrow_f16,
                                      .attend = attend,

@@ -6,6 +6,7 @@
 #ifndef TXL_KERNELS_H
 #define TXL_KERNELS_H
 
+#include "lib/base/tiles.h"
 #include "txl.h"
 
 #include <stdbool.h>
@@ -13,7 +14,9 @@
 #include <stdint.h>
 
 enum {
-    KERNEL_TYPES = 4, /* as enum weights_type: f32, f16, bf16, q8 */
+    KERNEL_TYPES =
+        4, /* as enum weights_type: f32, f16, bf16, q8; those in tiles are widened to f32 */
+    TILE_TYPES = 2,   /* q4, q5 */
     FLOAT_TYPES = 3,  /* the types without scales: f32, f16, bf16 */
     MEMORY_TYPES = 2, /* types of keys and values: f32, f16 */
     PANEL_WIDTH = 64,
@@ -247,6 +250,40 @@ struct loops {
     void (*adam)(const struct adam *adam, size_t n, const float *g, float *w, float *m, float *v);
 };
 
+/* ---- Weights in tiles -------------------------------------------------------------------- */
+
+/* Products with weights in q4 and q5 (lib/base/tiles.h).  Every table gives the same bits: the sums
+ * of a block are integers, and the blocks are added up in order with a row of weights in each lane.
+ * So the fast arithmetic is the exact one (weights-format.md).
+ *
+ * A row of activations is rounded to 16 bits, of which the upper and the lower eight are signed
+ * bytes. For each tile beside the others it has 64 upper bytes, 64 lower ones, and the sums of both
+ * blocks in f32. */
+enum { TILE_INPUT = 2 * TILE_WIDTH + TILE_BLOCKS * sizeof(float) };
+
+/* Rows [0, n_row) of a matrix, whose row 0 is row `skip` < 16 of the tiles at `tile`; `factors`
+ * belongs to row 0 of these tiles. */
+struct tile_rows {
+    const uint8_t *tile;
+    const float *factors;
+    size_t skip, n_row, n_col;
+};
+
+struct tile_kernels {
+    const char *name;
+
+    /* Rounds X[m, k] with row stride ldx to out[m, tiles_across(k) TILE_INPUT]; `out` times
+     * x_scale[m] is X within rounding.  The scale of a row that is not all finite is NaN. */
+    void (*round)(size_t m, size_t k, const float *x, size_t ldx, uint8_t *out, float *x_scale);
+
+    /* C = A B^T: A[m, k] and its scale as `round` makes them, C[m, n_row] with row stride ldc. */
+    void (*product[TILE_TYPES])(size_t m, const uint8_t *a, const float *a_scale,
+                                const struct tile_rows *b, float *c, size_t ldc);
+
+    /* out[n_row, n_col] = the matrix as f32. */
+    void (*widen[TILE_TYPES])(const struct tile_rows *b, float *out);
+};
+
 /* ---- The tables -------------------------------------------------------------------------- */
 
 struct kernels {
@@ -273,6 +310,8 @@ struct kernels {
      * q8_blocks(n_col)] for q8. */
     void (*widen[KERNEL_TYPES])(const void *in, const float *scale, size_t n_row, size_t n_col,
                                 float *out);
+
+    const struct tile_kernels *tiles;
 
     /* C (+)= A B: A[m, k], B[k, n] of the type that is the index, C[m, n] with row strides lda,
      * ldb, ldc; n a multiple of 16.  `add`: the product is added to C. Nothing is packed, so B
@@ -373,6 +412,8 @@ struct kernels kernels_rounding(const struct kernels *kernels);
  * the functions that its instructions make faster. */
 extern const struct kernels kernels_generic, kernels_avx2, kernels_avx512, kernels_neon;
 extern const struct kernels exact_generic, exact_avx2, exact_avx512, exact_neon;
+extern const struct tile_kernels tiles_generic, tiles_avx2, tiles_avx512, tiles_avx512vnni,
+    tiles_neon;
 extern const struct loops loops_generic, loops_avx2, loops_avx512, loops_neon;
 void kernels_patch_avx512bf16(struct kernels *kernels);
 void kernels_patch_amx(struct kernels *kernels);

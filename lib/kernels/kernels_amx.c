@@ -221,6 +221,7 @@ static const struct panels panels_bf16 = {
 };
 void kernels_patch_amx(struct kernels *kernels) {
     kernels->name = KERNELS_NAME;
+    kernels->tiles = &tiles_avx512vnni;
     kernels->product_q8 = product_q8;
     kernels->multiply_i8 = multiply_i8;
     kernels->multiply_bf16 = multiply_bf16;

@@ -117,6 +117,7 @@ static const struct panels panels_bf16 = {
 };
 void kernels_patch_avx512bf16(struct kernels *kernels) {
     kernels->name = KERNELS_NAME;
+    kernels->tiles = &tiles_avx512vnni;
     kernels->product[0] = product_f32;
     kernels->product[1] = product_f16;
     kernels->product[2] = product_bf16;

@@ -302,6 +302,7 @@ const struct kernels TABLE(kernels) = {
     .round = round_rows,
     .product_q8 = product_q8,
     .widen = {widen_f32, widen_f16, widen_bf16, widen_q8},
+    .tiles = &TABLE(tiles),
     .multiply = {multiply_f32, multiply_f16},
     .multiply_i8 = multiply_i8,
     .multiply_bf16 = multiply_bf16,

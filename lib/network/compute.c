@@ -69,7 +69,7 @@ enum {
 struct cursor {
     size_t product;
     const char *at, *end;   /* the elements left; NULL: not yet begun */
-    const float *scale;     /* scales of the elements at `at`, or NULL */
+    const float *scale;     /* q8's scales of the elements at `at`, or NULL */
     char apart[CACHE_LINE]; /* no two in one cache line */
 };
 
@@ -129,10 +129,10 @@ static void begin_part(struct read_ahead *ahead, struct cursor *cursor, int thre
     int tasks = (int)((w->n_row + order->rows - 1) / order->rows);
     size_t first = (size_t)pool_first_task(tasks, thread, ahead->threads) * order->rows;
     size_t end = (size_t)pool_first_task(tasks, thread + 1, ahead->threads) * order->rows;
-    size_t row = w->n_col * weights_type_size(w->type), bytes = (end - first) * row;
+    size_t row = matrix_row_bytes(w), bytes = (end - first) * row;
     cursor->at = (const char *)w->data + first * row;
     cursor->end = cursor->at + (bytes < AHEAD_BYTES ? bytes : AHEAD_BYTES);
-    cursor->scale = w->scale ? w->scale + first * q8_blocks(w->n_col) : NULL;
+    cursor->scale = w->type == WEIGHTS_Q8 ? w->scale + first * q8_blocks(w->n_col) : NULL;
 }
 
 /* Fetches a little more of the thread's part of the next matrices.  For pool_new_with: `context` is
@@ -193,7 +193,7 @@ void compute_lay_out(struct compute *compute, int threads, size_t scratch_size, 
 /* Rows of weights in a task, if rows of activations are few: enough to be read at full speed, and
  * few enough that every thread has several tasks. */
 static size_t stream_rows(const struct matrix *w) {
-    size_t row = w->n_col * weights_type_size(w->type);
+    size_t row = matrix_row_bytes(w);
     size_t most = STREAM_BYTES / row / STREAM_UNIT * STREAM_UNIT;
     size_t least = (LEAST_BYTES / row + STREAM_UNIT) / STREAM_UNIT * STREAM_UNIT;
     size_t tasks = w->n_row * row > CACHED_BYTES ? 16 : 32;
@@ -238,18 +238,42 @@ static size_t packed_rows(const struct matrix *w) {
 size_t compute_scratch(const struct matrix *w, size_t n_x) {
     size_t rows = compute_block_rows(w), most = rows > PANEL_ROWS ? rows : PANEL_ROWS;
     size_t row = panel_depth(w->n_col) + q8_blocks(w->n_col); /* with its scales */
-    bool as_they_are = w->type == WEIGHTS_F32 || (n_x <= FEW_ROWS && w->type != WEIGHTS_Q8);
+    bool as_they_are = w->type == WEIGHTS_F32 || (n_x <= FEW_ROWS && weights_is_float(w->type));
     size_t prepared = as_they_are ? 0 : most * row;
     return prepared + (n_x > FEW_ROWS ? packed_rows(w) * w->n_col : 0) + n_x * rows;
 }
 
+static struct tile_rows tile_rows(const struct matrix *w) {
+    return (struct tile_rows){w->data, w->scale, w->skip, w->n_row, w->n_col};
+}
+
+/* Which of the kernels for types in tiles. */
+static size_t tile_type(const struct matrix *w) {
+    return (size_t)w->type - WEIGHTS_Q4;
+}
+
+void matrix_widen(const struct kernels *kernels, const struct matrix *w, size_t first, size_t n,
+                  float *out) {
+    const struct matrix rows = matrix_rows(w, first, n);
+    if (weights_in_tiles(w->type)) {
+        const struct tile_rows tiles = tile_rows(&rows);
+        kernels->tiles->widen[tile_type(w)](&tiles, out);
+    } else {
+        kernels->widen[w->type](rows.data, rows.scale, n, w->n_col, out);
+    }
+}
+
 void compute_widen(const struct compute *compute, const struct matrix *w, size_t first, size_t n,
                    float *out) {
-    struct matrix rows = matrix_rows(w, first, n);
-    compute->kernels->widen[w->type](rows.data, rows.scale, n, w->n_col, out);
+    matrix_widen(compute->kernels, w, first, n, out);
 }
 
 /* ---- Panels ------------------------------------------------------------------------------- */
+
+/* Weights in tiles are widened and meet the panels of f32. */
+static const struct panels *panels_of(const struct kernels *kernels, const struct matrix *w) {
+    return kernels->panels[weights_in_tiles(w->type) ? WEIGHTS_F32 : w->type];
+}
 
 static size_t n_panel(size_t n_x) {
     return (n_x + PANEL_WIDTH - 1) / PANEL_WIDTH;
@@ -285,9 +309,9 @@ static struct panel get_panel(const struct operand *x, size_t i) {
     return panel;
 }
 
-/* Floats that one row in 16 bits takes. */
+/* Floats that one row in 16 bits takes; weights in tiles take the longer form. */
 static size_t rounded_row(size_t k) {
-    return q8_blocks(k) * Q8_BLOCK * sizeof(int16_t) / sizeof(float);
+    return tiles_across(k) * TILE_INPUT / sizeof(float);
 }
 
 size_t compute_packed(const struct kernels *kernels, size_t n_x, size_t k) {
@@ -321,18 +345,33 @@ static void round_task(void *context, int i, int thread) {
                       x->round + first * q8_blocks(x->k) * Q8_BLOCK, x->scale + first);
 }
 
-/* Rounds all rows to 16 bits. */
-static void round_operand(const struct compute *compute, struct operand *x) {
-    x->round = (int16_t *)compute->packed;
+static void round_tiled_task(void *context, int i, int thread) {
+    (void)thread;
+    const struct operand *x = context;
+    size_t first = (size_t)i * FEW_ROWS, left = x->n - first;
+    x->kernels->tiles->round(left < FEW_ROWS ? left : FEW_ROWS, x->k, x->x + first * x->ld, x->ld,
+                             x->tiled + first * tiles_across(x->k) * TILE_INPUT, x->scale + first);
+}
+
+/* Rounds all rows to 16 bits, if the weights take that. */
+static void round_operand(const struct compute *compute, struct operand *x,
+                          enum weights_type type) {
+    if (weights_is_float(type))
+        return;
+    if (weights_in_tiles(type))
+        x->tiled = (uint8_t *)compute->packed;
+    else
+        x->round = (int16_t *)compute->packed;
     x->scale = compute->packed + x->n * rounded_row(x->k);
-    pool_run(compute->pool, (int)((x->n + FEW_ROWS - 1) / FEW_ROWS), round_task, x);
+    pool_run(compute->pool, (int)((x->n + FEW_ROWS - 1) / FEW_ROWS),
+             x->tiled ? round_tiled_task : round_task, x);
 }
 
 bool compute_uses_sgemm(const struct kernels *kernels, size_t n_x, const struct matrix *w) {
     if (kernels->is_exact || n_x < SGEMM_ROWS)
         return false;
     return (w->type == WEIGHTS_F32 && !blas_better_core()) ||
-           (!kernels->f32_product && n_x > kernels->panels[w->type]->most_rows);
+           (!kernels->f32_product && n_x > panels_of(kernels, w)->most_rows);
 }
 
 struct operand compute_prepare(const struct compute *compute, size_t n_x, const float *x,
@@ -340,17 +379,16 @@ struct operand compute_prepare(const struct compute *compute, size_t n_x, const 
     struct operand operand = {
         .kernels = compute->kernels, .n = n_x, .k = w->n_col, .ld = ldx, .x = x};
     if (compute->kernels->is_exact) {
-        if (w->type == WEIGHTS_Q8)
-            round_operand(compute, &operand);
+        round_operand(compute, &operand, w->type);
         return operand;
     }
-    operand.panels = compute->kernels->panels[w->type];
+    operand.panels = panels_of(compute->kernels, w);
     if (n_x > FEW_ROWS && n_x <= operand.panels->most_rows &&
         !compute_uses_sgemm(compute->kernels, n_x, w)) {
         operand.packed = compute->packed;
         pool_run(compute->pool, (int)n_panel(n_x), pack_task, &operand);
-    } else if (n_x <= FEW_ROWS && w->type == WEIGHTS_Q8) {
-        round_operand(compute, &operand);
+    } else if (n_x <= FEW_ROWS) {
+        round_operand(compute, &operand, w->type);
     }
     return operand;
 }
@@ -381,7 +419,7 @@ static const float *wide_rows(const struct compute *compute, int thread, const s
 }
 
 static bool prefetches(const struct matrix *w) {
-    size_t row = w->n_col * weights_type_size(w->type);
+    size_t row = matrix_row_bytes(w);
     return row < PAGE && w->n_row * row > DISTANT_BYTES;
 }
 
@@ -392,7 +430,10 @@ static void product_panels(const struct compute *compute, int thread, const stru
     struct matrix rows = matrix_rows(w, first, n);
     const void *b = rows.data, *next = NULL;
     const float *scale = rows.scale;
-    if (x->panels->prepare) {
+    if (weights_in_tiles(w->type)) {
+        compute_widen(compute, w, first, n, compute->scratch[thread]);
+        b = compute->scratch[thread];
+    } else if (x->panels->prepare) {
         float *prepared = compute->scratch[thread];
         float *prepared_scale = prepared + PANEL_ROWS * panel_depth(w->n_col);
         x->panels->prepare(n, w->n_col, b, scale, prepared, prepared_scale);
@@ -443,7 +484,7 @@ void compute_product_block(const struct compute *compute, int thread, const stru
         product_sgemm(compute, thread, x, w, first, n, bias, activation, y, ldy);
         return;
     }
-    if (x->packed && x->panels == compute->kernels->panels[w->type]) {
+    if (x->packed && x->panels == panels_of(compute->kernels, w)) {
         for (size_t done = 0; done < n; done += PANEL_ROWS) {
             size_t part = n - done < PANEL_ROWS ? n - done : PANEL_ROWS;
             product_panels(compute, thread, x, w, first + done, part,
@@ -455,11 +496,15 @@ void compute_product_block(const struct compute *compute, int thread, const stru
     if (x->round && w->type == WEIGHTS_Q8) {
         compute->kernels->product_q8(x->n, n, w->n_col, x->round, x->scale, rows.data, rows.scale,
                                      y, ldy);
-    } else if (x->n > FEW_ROWS && compute->kernels->is_exact) {
+    } else if (x->tiled && weights_in_tiles(w->type)) {
+        const struct tile_rows tiles = tile_rows(&rows);
+        compute->kernels->tiles->product[tile_type(w)](x->n, x->tiled, x->scale, &tiles, y, ldy);
+    } else if (x->n <= FEW_ROWS && weights_is_float(w->type)) {
+        compute->kernels->product[w->type](x->n, n, w->n_col, x->x, x->ld, rows.data, y, ldy);
+    } else if (x->n <= FEW_ROWS || compute->kernels->is_exact) {
+        /* Of few rows: those that were prepared for weights of another type. */
         compute->kernels->product[WEIGHTS_F32](x->n, n, w->n_col, x->x, x->ld,
                                                wide_rows(compute, thread, w, first, n), y, ldy);
-    } else if (x->n <= FEW_ROWS && w->type != WEIGHTS_Q8) {
-        compute->kernels->product[w->type](x->n, n, w->n_col, x->x, x->ld, rows.data, y, ldy);
     } else {
         size_t most = packed_rows(w);
         for (size_t done = 0; done < n; done += most)

@@ -48,6 +48,8 @@ void compute_product(const struct compute *compute, size_t n_x, const float *x, 
                      float *y, size_t ldy);
 
 /* out[n, w.n_col] = rows [first, first + n) of W. */
+void matrix_widen(const struct kernels *kernels, const struct matrix *w, size_t first, size_t n,
+                  float *out);
 void compute_widen(const struct compute *compute, const struct matrix *w, size_t first, size_t n,
                    float *out);
 
@@ -58,8 +60,9 @@ struct operand {
     const float *x; /* [n, k] */
     const struct panels *panels;
     float *packed;  /* the same in panels, or NULL if the tasks do not use them */
-    int16_t *round; /* few rows in 16 bits (see kernels.h), or NULL */
-    float *scale;   /* [n]: of `round` */
+    int16_t *round; /* few rows in 16 bits for weights in q8 (see kernels.h), or NULL */
+    uint8_t *tiled; /* the same for weights in tiles, or NULL */
+    float *scale;   /* [n]: of either */
 };
 
 /* Prepares X for a product with `w`.  The operand serves other matrices of the same width too;

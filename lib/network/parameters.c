@@ -1,6 +1,8 @@
 /* Walks a table of parameters: names, shapes, and which tensors a model has. */
 #include "parameters.h"
 #include "family.h"
+#include "lib/base/files.h"
+#include "lib/base/numbers.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -79,6 +81,8 @@ txl_status parameters_open(struct network *network, const struct tensors *tensor
 /* Whether the name matches the pattern, with a number in place of its star. */
 static bool is_named(const char *pattern, const char *name) {
     const char *star = strchr(pattern, '*');
+    if (!star)
+        return strcmp(pattern, name) == 0;
     size_t before = (size_t)(star - pattern);
     if (strncmp(name, pattern, before) != 0 || !is_digit(name[before]))
         return false;
@@ -87,13 +91,34 @@ static bool is_named(const char *pattern, const char *name) {
     return strcmp(name, star + 1) == 0;
 }
 
+const struct parameter *parameter_find(const struct parameter_table *table, const char *name) {
+    for (int i = 0; i < table->n; i++)
+        if (is_named(table->parameter[i].name, name))
+            return &table->parameter[i];
+    return NULL;
+}
+
 bool parameter_is_layer_matrix(const struct parameter_table *table, const char *name) {
-    for (int i = 0; i < table->n; i++) {
-        const struct parameter *p = &table->parameter[i];
-        if (p->scope == PARAMETER_LAYER && p->kind != PARAMETER_VECTOR && is_named(p->name, name))
-            return true;
-    }
-    return false;
+    const struct parameter *p = parameter_find(table, name);
+    return p && p->scope == PARAMETER_LAYER && p->kind != PARAMETER_VECTOR;
+}
+
+enum weights_type parameter_type(const struct parameter *p, uint64_t n_column,
+                                 struct weights_types types) {
+    if (p->kind == PARAMETER_VECTOR)
+        return WEIGHTS_F32;
+    if (weights_is_float(types.matrices))
+        return types.matrices;
+    if (p->kind == PARAMETER_POSITIONS)
+        return WEIGHTS_F16;
+    if (weights_in_tiles(types.matrices) && p->scope == PARAMETER_GLOBAL)
+        return WEIGHTS_F32; /* the head's few rows of the other bands */
+    if (n_column < Q8_BLOCK)
+        return WEIGHTS_F16;
+    if (p->use == USED_BY_POSITIONS)
+        return WEIGHTS_Q8; /* not read for each token */
+    const bool embeds = p->scope == PARAMETER_BAND && ends_with(p->name, ".weight");
+    return embeds ? types.embeddings : types.matrices;
 }
 
 struct matrix *parameter_matrix(const struct parameter *p, void *part) {

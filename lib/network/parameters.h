@@ -74,6 +74,14 @@ void *network_part(const struct network *network, enum parameter_scope scope, in
 txl_status parameters_open(struct network *network, const struct tensors *tensors,
                            txl_error *error);
 
+/* The type of the parameter's tensor where matrices are to be stored in `types` (weights-format.md,
+ * "Tensors").  WEIGHTS_F16 in place of a type with scales: f32 if f16 cannot hold an element. */
+enum weights_type parameter_type(const struct parameter *parameter, uint64_t n_column,
+                                 struct weights_types types);
+
+/* The parameter that a tensor of that name is, or NULL. */
+const struct parameter *parameter_find(const struct parameter_table *table, const char *name);
+
 /* Whether a tensor of that name is a layer's matrix. */
 bool parameter_is_layer_matrix(const struct parameter_table *table, const char *name);
 

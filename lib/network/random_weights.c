@@ -45,15 +45,8 @@ static txl_status read_settings(struct maker *maker, const json_t *object, txl_e
     if (!status)
         status =
             family_read_settings(maker->family, object, name, TXL_ARGUMENT, maker->settings, error);
-    ((struct model_settings *)maker->settings)->type = (int)maker->how->type;
+    ((struct model_settings *)maker->settings)->type = (int)maker->how->types.matrices;
     return status;
-}
-
-static enum weights_type choose_type(const struct parameter_tensor *t, enum weights_type type) {
-    if (t->parameter->kind == PARAMETER_VECTOR)
-        return WEIGHTS_F32;
-    bool narrow = t->parameter->kind == PARAMETER_POSITIONS || t->n_column < Q8_BLOCK;
-    return type == WEIGHTS_Q8 && narrow ? WEIGHTS_F16 : type;
 }
 
 static size_t count_tensors(const struct maker *maker) {
@@ -75,7 +68,7 @@ static txl_status list_tensors(struct maker *maker, txl_error *error) {
     struct parameter_walk walk = parameter_walk(maker->family->parameters, maker->settings);
     struct parameter_tensor t;
     while (parameter_next(&walk, &t)) {
-        enum weights_type type = choose_type(&t, maker->how->type);
+        enum weights_type type = parameter_type(t.parameter, t.n_column, maker->how->types);
         struct weights_tensor *tensor = &w->tensor[w->n_tensor];
         *tensor = (struct weights_tensor){.name = strdup(t.name),
                                           .type = type,
@@ -188,6 +181,32 @@ struct filling {
     bool initial;
 };
 
+/* Rounds rows of 16 by steps that do not depend on the elements, as q8's above. */
+static void fill_tiles_task(void *context, int i, int thread) {
+    (void)thread;
+    const struct filling *f = context;
+    const struct weights_tensor *t = f->tensor;
+    const int top = weights_top(t->type);
+    const uint64_t n_col = t->shape[1], first = (uint64_t)i * TILE_HEIGHT;
+    const float step = 7 * DEVIATION / (float)top, least = -3.5f * DEVIATION;
+    uint8_t *tiles = (uint8_t *)t->raw + (uint64_t)i * tile_row_bytes(top, (size_t)n_col);
+    float *factors = (float *)((char *)t->raw + tiles_bytes(top, t->shape[0], n_col)) + 2 * first;
+    memset(tiles, 0, tile_row_bytes(top, (size_t)n_col));
+    for (size_t k = 0; k < tiles_across((size_t)n_col); k++)
+        memset(tiles + k * tile_bytes(top), 255, TILE_LINES);
+    for (size_t r = 0; r < TILE_HEIGHT && first + r < t->shape[0]; r++) {
+        factors[2 * r] = step / 255;
+        factors[2 * r + 1] = -least / 255;
+        for (uint64_t k = 0; k < n_col; k++) {
+            float x = DEVIATION * near_normal(mix(f->counter + (first + r) * n_col + k));
+            float level = rintf((x - least) / step);
+            level = level < 0 ? 0 : level > (float)top ? (float)top : level;
+            tile_set_level(tiles + k / TILE_WIDTH * tile_bytes(top), top, r, k % TILE_WIDTH,
+                           (int)level);
+        }
+    }
+}
+
 static void fill_task(void *context, int i, int thread) {
     (void)thread;
     const struct filling *f = context;
@@ -230,8 +249,12 @@ static txl_status fill_tensors(const struct maker *maker, txl_error *error) {
     for (size_t i = 0; i < w->n_tensor; i++) {
         const struct weights_tensor *t = &w->tensor[i];
         struct filling filling = {t, counter, maker->mean[i], maker->how->vocabulary != NULL};
-        pool_run(pool, (int)((t->n_element + FILL_ELEMENTS - 1) / FILL_ELEMENTS), fill_task,
-                 &filling);
+        if (weights_in_tiles(t->type))
+            pool_run(pool, (int)((t->shape[0] + TILE_HEIGHT - 1) / TILE_HEIGHT), fill_tiles_task,
+                     &filling);
+        else
+            pool_run(pool, (int)((t->n_element + FILL_ELEMENTS - 1) / FILL_ELEMENTS), fill_task,
+                     &filling);
         counter += t->n_element;
         if (strcmp(t->name, "position.inv_freq") == 0)
             fill_frequencies(t);

@@ -6,7 +6,7 @@
 #include "family.h"
 
 struct random_model {
-    enum weights_type type; /* replaces the setting "type" */
+    struct weights_types types; /* replace the setting "type" */
     uint64_t seed;
     int threads; /* that fill the tensors */
     /* NULL: the symbols are numbers, and the weights are as fast to make as they can be.  Else the

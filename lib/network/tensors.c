@@ -119,6 +119,15 @@ static txl_status find_tensor(const struct tensors *tensors, const char *name, s
     return TXL_OK;
 }
 
+struct matrix tensors_at(const struct tensors *tensors, size_t i) {
+    const struct weights_tensor *t = &tensors->weights->tensor[i];
+    struct matrix matrix = {.type = t->type,
+                            .n_row = (size_t)t->shape[0],
+                            .n_col = (size_t)(t->n_element / t->shape[0])};
+    matrix_place(&matrix, tensors->element[i]);
+    return matrix;
+}
+
 txl_status tensors_matrix(const struct tensors *tensors, const char *name, size_t n_row,
                           size_t n_col, struct matrix *matrix, txl_error *error) {
     const struct weights_tensor *t = NULL;
@@ -149,8 +158,17 @@ txl_status tensors_vector(const struct tensors *tensors, const char *name, size_
 
 /* ---- Matrices ----------------------------------------------------------------------------- */
 
+size_t matrix_row_bytes(const struct matrix *matrix) {
+    return weights_in_tiles(matrix->type)
+               ? tile_row_bytes(weights_top(matrix->type), matrix->n_col) / TILE_HEIGHT
+               : matrix->n_col * weights_type_size(matrix->type);
+}
+
 uint64_t matrix_bytes(const struct matrix *matrix) {
-    uint64_t row = matrix->n_col * weights_type_size(matrix->type);
+    uint64_t row = matrix_row_bytes(matrix);
+    if (weights_in_tiles(matrix->type))
+        return (matrix->skip + matrix->n_row + TILE_HEIGHT - 1) / TILE_HEIGHT * TILE_HEIGHT * row +
+               matrix->n_row * 2 * sizeof *matrix->scale;
     if (matrix->type == WEIGHTS_Q8)
         row += q8_blocks(matrix->n_col) * sizeof *matrix->scale;
     return matrix->n_row * row;
@@ -161,14 +179,22 @@ void matrix_place(struct matrix *matrix, const void *elements) {
     matrix->data = elements;
     if (matrix->type == WEIGHTS_Q8)
         matrix->scale = (const float *)((const char *)elements + weights_scales_offset(n_element));
+    if (weights_in_tiles(matrix->type))
+        matrix->scale =
+            (const float *)((const char *)elements +
+                            tiles_bytes(weights_top(matrix->type), matrix->n_row, matrix->n_col));
 }
 
 struct matrix matrix_rows(const struct matrix *matrix, size_t first, size_t n) {
     struct matrix rows = *matrix;
-    rows.data =
-        (const char *)matrix->data + first * matrix->n_col * weights_type_size(matrix->type);
+    const bool tiled = weights_in_tiles(matrix->type);
+    if (tiled) {
+        rows.skip = (matrix->skip + first) % TILE_HEIGHT;
+        first = matrix->skip + first - rows.skip;
+    }
+    rows.data = (const char *)matrix->data + first * matrix_row_bytes(matrix);
     rows.n_row = n;
     if (rows.scale)
-        rows.scale += first * q8_blocks(matrix->n_col);
+        rows.scale += first * (tiled ? 2 : q8_blocks(matrix->n_col));
     return rows;
 }

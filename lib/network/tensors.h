@@ -11,11 +11,16 @@ struct matrix {
     enum weights_type type;
     const void *data; /* NULL: there is no matrix and y = x, or it is `compressed` */
     size_t n_row, n_col;
-    const float *scale; /* of q8: [n_row, q8_blocks(n_col)]; else NULL */
+    const float *scale; /* of q8: [n_row, q8_blocks(n_col)]; in tiles: the factors [., 2] of the
+                           rows from the first of the tiles on; else NULL */
+    size_t skip;        /* in tiles: rows of the first ones that precede row 0, < 16; else 0 */
 
     /* NULL, or the tensor that must be expanded first: data is NULL then. */
     const struct weights_tensor *compressed;
 };
+
+/* Bytes that a row of it takes, without scales; in tiles a 16th of those of 16 rows. */
+size_t matrix_row_bytes(const struct matrix *matrix);
 
 /* Bytes of its elements, and of its scales. */
 uint64_t matrix_bytes(const struct matrix *matrix);
@@ -43,6 +48,9 @@ void tensors_close(struct tensors *tensors);
 
 /* Expands the tensors in the arena, with `threads` threads (0: one for each processor). */
 txl_status tensors_expand(struct tensors *tensors, int threads, txl_error *error);
+
+/* The i-th tensor of the file as a matrix of shape[0] rows; its elements must be there. */
+struct matrix tensors_at(const struct tensors *tensors, size_t i);
 
 /* The matrix or the f32 vector of that name and exactly that size. */
 txl_status tensors_matrix(const struct tensors *tensors, const char *name, size_t n_row,

@@ -85,6 +85,8 @@ txl_status model_open_weights(struct weights *weights, bool compressed, int thre
     txl_status status = kernels_choose(&m->kernels, error);
     if (!status) {
         m->rounding = kernels_rounding(&m->kernels);
+        m->exact = *m->kernels.exact;
+        m->exact.tiles = m->kernels.tiles;
         status = read_family(m, error);
     }
     if (!status)
@@ -172,18 +174,14 @@ txl_status model_make(const char *settings_json, const struct random_model *how,
 
 txl_status txl_model_random(const char *settings_json, const char *type, uint64_t seed, int threads,
                             txl_model **model, txl_error *error) {
-    int known = weights_type_of_name(type);
-    if (known < 0)
-        return txl_fail(error, TXL_ARGUMENT,
-                        "unknown type of weights \"%s\"; there are f32, f16, bf16 and q8", type);
-    const struct random_model how = {
-        .type = (enum weights_type)known, .seed = seed, .threads = threads, .most = UINT64_MAX};
-    return model_make(settings_json, &how, model, error);
+    struct random_model how = {.seed = seed, .threads = threads, .most = UINT64_MAX};
+    txl_status status = weights_types_read(type, &how.types, error);
+    return status ? status : model_make(settings_json, &how, model, error);
 }
 
 txl_status txl_model_new(const char *settings_json, const void *vocabulary, size_t size,
                          uint64_t seed, int threads, txl_model **model, txl_error *error) {
-    const struct random_model how = {.type = WEIGHTS_F32,
+    const struct random_model how = {.types = {WEIGHTS_F32, WEIGHTS_F32},
                                      .seed = seed,
                                      .threads = threads,
                                      .vocabulary = vocabulary,

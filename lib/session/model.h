@@ -18,6 +18,7 @@ struct txl_model {
     struct vocabulary vocabulary;
     struct id_list banned;            /* what txl_model_banned returns */
     struct kernels kernels, rounding; /* `rounding`: with TXL_COMPUTE_INT8 and _BF16 */
+    struct kernels exact;             /* the exact arithmetic, with the tiles of `kernels` */
     bool compressed;                  /* the matrices of layers stay compressed */
     struct tensors tensors;
     struct network *network;

@@ -15,30 +15,25 @@ struct tensor_source {
     size_t i;
 };
 
-static size_t row_length(const struct weights_tensor *t) {
-    return (size_t)(t->n_element / t->shape[0]);
-}
-
 /* Reads elements [first, first + count) as f32, widening row by row. */
 static txl_status read_elements(void *context, uint64_t first, size_t count, float *out,
                                 txl_error *error) {
     const struct tensor_source *s = context;
-    const struct weights_tensor *t = &s->model->weights->tensor[s->i];
-    const char *elements = s->model->tensors.element[s->i];
-    size_t n_col = row_length(t), size = weights_type_size(t->type);
-    if (t->type != WEIGHTS_Q8) {
-        s->model->kernels.widen[t->type](elements + first * size, NULL, 1, count, out);
+    const struct matrix matrix = tensors_at(&s->model->tensors, s->i);
+    const size_t n_col = matrix.n_col;
+    if (weights_is_float(matrix.type)) {
+        const size_t size = weights_type_size(matrix.type);
+        s->model->kernels.widen[matrix.type]((const char *)matrix.data + first * size, NULL, 1,
+                                             count, out);
         return TXL_OK;
     }
-    const float *scale = (const float *)(elements + weights_scales_offset(t->n_element));
     float *row = malloc(n_col * sizeof *row);
     if (!row)
         return txl_fail_memory(error, "a row", n_col * sizeof *row);
     while (count > 0) {
         size_t r = (size_t)(first / n_col), column = (size_t)(first % n_col);
         size_t n = n_col - column < count ? n_col - column : count;
-        s->model->kernels.widen[WEIGHTS_Q8](elements + r * n_col, scale + r * q8_blocks(n_col), 1,
-                                            n_col, row);
+        matrix_widen(&s->model->kernels, &matrix, r, 1, row);
         memcpy(out, row + column, n * sizeof *out);
         out += n;
         first += n;
@@ -64,13 +59,13 @@ static txl_status fits_f16(struct tensor_source *s, bool *fits, txl_error *error
     return TXL_OK;
 }
 
-/* The rules of weights-format.md: vectors are f32, and with q8 narrow matrices f16 if they fit. */
-static txl_status choose_type(struct tensor_source *s, enum weights_type wanted,
+/* The rules of weights-format.md.  A tensor that belongs to no parameter keeps its own type. */
+static txl_status choose_type(struct tensor_source *s, struct weights_types wanted,
                               enum weights_type *type, txl_error *error) {
     const struct weights_tensor *t = &s->model->weights->tensor[s->i];
-    const char *positions = strstr(t->name, ".r_emb");
-    *type = t->n_dim == 2 ? wanted : WEIGHTS_F32;
-    if (*type != WEIGHTS_Q8 || (t->shape[1] >= Q8_BLOCK && !positions))
+    const struct parameter *p = parameter_find(s->model->family->parameters, t->name);
+    *type = p ? parameter_type(p, t->shape[1], wanted) : t->type;
+    if (*type != WEIGHTS_F16 || weights_is_float(wanted.matrices))
         return TXL_OK;
     bool fits;
     txl_status status = fits_f16(s, &fits, error);
@@ -78,7 +73,7 @@ static txl_status choose_type(struct tensor_source *s, enum weights_type wanted,
     return status;
 }
 
-static txl_status list_sources(const txl_model *model, enum weights_type type,
+static txl_status list_sources(const txl_model *model, struct weights_types types,
                                struct weights_source *source, struct tensor_source *context,
                                txl_error *error) {
     const struct weights *w = model->weights;
@@ -93,7 +88,7 @@ static txl_status list_sources(const txl_model *model, enum weights_type type,
             .n_dim = t->n_dim, .read = read_elements, .context = &context[i]};
         snprintf(source[i].name, sizeof source[i].name, "%s", t->name);
         memcpy(source[i].shape, t->shape, sizeof t->shape);
-        status = choose_type(&context[i], type, &source[i].type, error);
+        status = choose_type(&context[i], types, &source[i].type, error);
     }
     return status;
 }
@@ -110,18 +105,17 @@ static char *settings_with_type(const txl_model *model, const char *type) {
 txl_status txl_model_write(const txl_model *model, const char *path, const char *type, int threads,
                            txl_error *error) {
     const struct weights *w = model->weights;
-    int known = weights_type_of_name(type);
-    if (known < 0)
-        return txl_fail(error, TXL_ARGUMENT,
-                        "unknown type of weights \"%s\"; there are f32, f16, bf16 and q8", type);
+    struct weights_types types;
+    txl_status status = weights_types_read(type, &types, error);
+    if (status)
+        return status;
     struct weights_source *source = calloc(w->n_tensor + 1, sizeof *source);
     struct tensor_source *context = calloc(w->n_tensor + 1, sizeof *context);
-    char *settings = settings_with_type(model, type);
-    txl_status status = TXL_OK;
+    char *settings = settings_with_type(model, weights_type_name(types.matrices));
     if (!source || !context || !settings)
         status = txl_fail_memory(error, "the list of tensors", w->n_tensor * sizeof *source);
     if (!status)
-        status = list_sources(model, (enum weights_type)known, source, context, error);
+        status = list_sources(model, types, source, context, error);
     struct weights_contents contents = {
         .settings = settings,
         .major = settings_major(model->family->settings, model->settings),

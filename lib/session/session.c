@@ -25,7 +25,7 @@ void session_restore_rounding(const struct rounding *before) {
 
 static const struct kernels *kernels_of(const txl_model *model, const txl_settings *settings) {
     if (settings->arithmetic == TXL_ARITHMETIC_EXACT)
-        return model->kernels.exact;
+        return &model->exact;
     return settings->compute == TXL_COMPUTE_F32 ? &model->kernels : &model->rounding;
 }
 

@@ -307,7 +307,7 @@ static txl_status make_model(txl_saved *s, txl_error *error) {
     char *text = json_text(settings, JSON_COMPACT);
     if (!text)
         return txl_fail_memory(error, "a state", (uint64_t)s->header.part[PART_DESCRIPTION].size);
-    const struct random_model how = {.type = WEIGHTS_F32,
+    const struct random_model how = {.types = {WEIGHTS_F32, WEIGHTS_F32},
                                      .threads = 1,
                                      .vocabulary = s->part[PART_VOCABULARY],
                                      .vocabulary_size =

@@ -53,14 +53,8 @@ static void count_weights(struct training *t, const txl_model *model) {
 }
 
 static void widen_tensor(const txl_model *model, size_t i, float *out) {
-    const struct weights_tensor *tensor = &model->weights->tensor[i];
-    const void *elements = model->tensors.element[i];
-    const float *scale = NULL;
-    if (tensor->type == WEIGHTS_Q8)
-        scale = (const float *)((const char *)elements + weights_scales_offset(tensor->n_element));
-    size_t rows = (size_t)tensor->shape[0];
-    model->kernels.widen[tensor->type](elements, scale, rows, (size_t)tensor->n_element / rows,
-                                       out);
+    const struct matrix matrix = tensors_at(&model->tensors, i);
+    matrix_widen(&model->kernels, &matrix, 0, matrix.n_row, out);
 }
 
 static int compare_names(const void *a, const void *b) {

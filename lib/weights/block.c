@@ -56,7 +56,7 @@ void block_coder_free(struct block_coder *coder) {
  *   f32:  n x exponent | n x (sign, upper 7 bits of the mantissa) | n x lower 16 bits
  *   bf16: n x exponent | n x (sign, mantissa)
  *   f16:  n x upper byte | n x lower byte
- * q8 has none: its elements are single bytes.                                                  */
+ * Types with scales have none. */
 
 static void split_f32(const uint8_t *restrict elements, size_t n, uint8_t *restrict planes) {
     uint8_t *low = planes + 2 * n;
@@ -210,7 +210,7 @@ txl_status block_encode(struct block_coder *coder, enum weights_type type, int l
     block->first_part = 0;
     memcpy(out, elements, size);
     txl_status status = TXL_OK;
-    if (level > 0 && type != WEIGHTS_Q8)
+    if (level > 0 && weights_is_float(type))
         status = try_planes(coder, type, level, elements, size, out, block, error);
     if (level > 0 && !status)
         status = try_whole(coder, level, elements, size, out, block, error);
@@ -255,10 +255,10 @@ txl_status block_decode(struct block_coder *coder, enum weights_type type,
     case BLOCK_ZSTD:
         return expand_zstd(coder, stored, block->stored, elements, size, error);
     case BLOCK_PLANES: {
+        if (!weights_is_float(type))
+            return txl_fail(error, TXL_FORMAT, "a block of %s has planes", weights_type_name(type));
         size_t n = size / weights_type_size(type);
         const uint8_t *bytes = stored, *first = NULL, *rest = NULL;
-        if (type == WEIGHTS_Q8)
-            return txl_fail(error, TXL_FORMAT, "a block of q8 has planes");
         if (block->first_part > block->stored)
             return txl_fail(error, TXL_FORMAT, "a block's exponent plane is longer than the block");
         txl_status status =

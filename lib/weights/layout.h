@@ -15,6 +15,7 @@
 #define LAYOUT_MAJOR 2 /* the newest; a file has 1 unless a setting takes a later one */
 #define LAYOUT_MINOR_OF_1 2
 #define LAYOUT_MINOR_OF_2 0
+/* A file with a tensor in q4 or q5 has the next minor version. */
 
 struct layout_section {
     uint64_t offset, size, checksum; /* XXH3-64 */
@@ -48,7 +49,7 @@ struct layout_block {
     uint64_t offset, checksum; /* XXH3-64 of the stored bytes */
     uint32_t stored;           /* bytes in the file */
     uint32_t first_part;       /* BLOCK_PLANES: stored bytes of the exponent plane; else 0 */
-    uint32_t encoding;         /* enum block_encoding; q8 has no planes */
+    uint32_t encoding;         /* enum block_encoding; only floats have planes */
     uint32_t reserved;         /* 0 */
 };
 

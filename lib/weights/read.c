@@ -158,8 +158,8 @@ static txl_status read_tensor(struct weights *w, const struct index_view *view, 
         t->n_element *= t->shape[d];
     t->first_block = record.first_block;
     t->n_block = record.n_block;
-    if (t->n_block != (t->size - 1) / WEIGHTS_BLOCK_SIZE + 1 || t->first_block != *next_block ||
-        t->n_block > w->n_block - t->first_block)
+    if (t->n_block != (t->size - 1) / weights_block_size(t->type) + 1 ||
+        t->first_block != *next_block || t->n_block > w->n_block - t->first_block)
         return txl_fail(error, TXL_FORMAT, "%s: the blocks of tensor %s do not hold its shape",
                         w->name, t->name);
     *next_block += t->n_block;
@@ -290,15 +290,20 @@ const struct weights_tensor *weights_find(const struct weights *w, const char *n
 
 void weights_block_extent(const struct weights_tensor *t, uint32_t i, uint64_t *begin,
                           size_t *size) {
-    *begin = (uint64_t)i * WEIGHTS_BLOCK_SIZE;
+    const size_t most = weights_block_size(t->type);
+    *begin = (uint64_t)i * most;
     uint64_t left = t->size - *begin;
-    *size = left < WEIGHTS_BLOCK_SIZE ? (size_t)left : WEIGHTS_BLOCK_SIZE;
+    *size = left < most ? (size_t)left : most;
 }
 
-/* Checks the scales of a q8 matrix that lie in the block: finite and not negative. */
+/* Checks the scales of a matrix that lie in the block, or its rows' factors: finite and not
+ * negative. */
 static txl_status check_scales(const struct weights_tensor *t, uint64_t begin, size_t size,
                                const uint8_t *out, txl_error *error) {
-    uint64_t scales = weights_scales_offset(t->n_element), end = begin + size;
+    uint64_t scales = weights_in_tiles(t->type)
+                          ? tiles_bytes(weights_top(t->type), t->shape[0], t->shape[1])
+                          : weights_scales_offset(t->n_element);
+    uint64_t end = begin + size;
     for (uint64_t at = begin > scales ? begin : scales; at < end; at += sizeof(float)) {
         float scale;
         memcpy(&scale, out + (at - begin), sizeof scale);
@@ -318,7 +323,7 @@ txl_status weights_read_block(const struct weights *w, const struct weights_tens
     txl_error inner;
     txl_status status =
         block_decode(coder, t->type, block, w->data + block->offset, out, size, &inner);
-    if (!status && t->type == WEIGHTS_Q8)
+    if (!status && !weights_is_float(t->type))
         status = check_scales(t, begin, size, out, &inner);
     if (status)
         return txl_fail(error, status, "%s: tensor %s, at byte %" PRIu64 " of the file: %s",

@@ -5,24 +5,55 @@
 
 #include "layout.h"
 #include "lib/base/files.h"
+#include "lib/base/tiles.h"
 
 #define WEIGHTS_MAX_DIM 4
 #define WEIGHTS_MAX_NAME 255
-#define WEIGHTS_BLOCK_SIZE (1u << 20) /* expanded bytes of every block of a tensor but its last */
+#define WEIGHTS_BLOCK_SIZE (1u << 20) /* expanded bytes of a block, at most */
 #define WEIGHTS_ALIGNMENT 64
 
-enum weights_type { WEIGHTS_F32 = 0, WEIGHTS_F16 = 1, WEIGHTS_BF16 = 2, WEIGHTS_Q8 = 3 };
+enum weights_type {
+    WEIGHTS_F32 = 0,
+    WEIGHTS_F16 = 1,
+    WEIGHTS_BF16 = 2,
+    WEIGHTS_Q8 = 3,
+    WEIGHTS_Q4 = 4, /* in tiles, as all types after it */
+    WEIGHTS_Q5 = 5
+};
+
+/* Whether the type is a float's: without scales. */
+static inline bool weights_is_float(enum weights_type type) {
+    return type <= WEIGHTS_BF16;
+}
+
+/* Whether the elements lie in tiles, and the highest level in them (see lib/base/tiles.h). */
+static inline bool weights_in_tiles(enum weights_type type) {
+    return type >= WEIGHTS_Q4;
+}
+static inline int weights_top(enum weights_type type) {
+    return type == WEIGHTS_Q5 ? Q5_TOP : Q4_TOP;
+}
 
 /* The type's name, or NULL if there is no type of that number. */
 const char *weights_type_name(uint32_t type);
 /* The type of that name, or -1. */
 int weights_type_of_name(const char *name);
-/* Bytes of an element, not counting q8's scales. */
+
+/* What a file's matrices are to be stored in, and those that a token takes a row of: embeddings,
+ * and the softmax's weights. */
+struct weights_types {
+    enum weights_type matrices, embeddings;
+};
+/* Reads a type's name, which "q4" and "q5" may be followed by a colon and the embeddings' own:
+ * "q4:q8". Fails with TXL_ARGUMENT. */
+txl_status weights_types_read(const char *name, struct weights_types *types, txl_error *error);
+/* Bytes of an element, not counting q8's scales; of a type that is not in tiles. */
 size_t weights_type_size(enum weights_type type);
-/* Rounds in[n] to the type, which is not q8; bf16 takes no NaN. */
+/* Rounds in[n] to the type, a float's; bf16 takes no NaN. */
 void weights_narrow(enum weights_type type, const float *in, size_t n, void *out);
 /* Expanded bytes of a tensor of that type and shape (1 beyond its dimensions), or 0 if there can be
- * no such tensor: a size is 0, the product is too large, or q8 is not a matrix. */
+ * no such tensor: a size is 0, the product is too large, or a type with scales is not a matrix's.
+ */
 uint64_t weights_expanded_size(enum weights_type type, int n_dim,
                                const uint64_t shape[WEIGHTS_MAX_DIM]);
 /* The next multiple of WEIGHTS_ALIGNMENT. */
@@ -32,6 +63,12 @@ static inline uint64_t weights_aligned(uint64_t size) {
 /* Where the scales of a q8 matrix of n_element elements begin, in bytes from its first element. */
 static inline uint64_t weights_scales_offset(uint64_t n_element) {
     return weights_aligned(n_element);
+}
+/* Bytes of every block of a tensor of that type but its last: WEIGHTS_BLOCK_SIZE, or as many whole
+ * tiles as it holds. */
+static inline size_t weights_block_size(enum weights_type type) {
+    const size_t unit = weights_in_tiles(type) ? tile_bytes(weights_top(type)) : 1;
+    return WEIGHTS_BLOCK_SIZE / unit * unit;
 }
 
 /* ---- Blocks (block.c) --------------------------------------------------------------------- */
@@ -130,7 +167,8 @@ void weights_release_block(const struct weights *weights, const struct weights_t
 /* ---- Writing (write.c) --------------------------------------------------------------------- */
 
 /* A tensor to be written: `read` gives its elements [first, first + count) in row-major order, as
- * f32, called with ascending ranges.  Those of q8 may overlap by less than Q8_BLOCK. */
+ * f32, called with ascending ranges.  Those of q8 may overlap by less than Q8_BLOCK.  Matrices in
+ * tiles may have a `calibration`. */
 struct weights_source {
     char name[WEIGHTS_MAX_NAME + 1];
     enum weights_type type;
@@ -138,6 +176,7 @@ struct weights_source {
     uint64_t shape[WEIGHTS_MAX_DIM];
     txl_status (*read)(void *context, uint64_t first, size_t count, float *out, txl_error *error);
     void *context;
+    const struct tile_calibration *calibration; /* NULL: levels are the nearest */
 };
 
 struct weights_contents {

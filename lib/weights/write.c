@@ -9,13 +9,17 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <xxhash.h>
 
 /* ---- The tensors -------------------------------------------------------------------------- */
 
-enum { MAX_SLOT = 32 };
+enum {
+    MAX_SLOT = 32,
+    ROUNDED_ELEMENTS = 1 << 20 /* that are rounded to tiles together, about */
+};
 
 /* One block on its way from the source to the file. */
 struct slot {
@@ -40,9 +44,10 @@ struct writer {
     struct layout_tensor *tensor;
     struct layout_block *block;
     uint32_t n_block, done_block;
-    uint64_t *expanded;               /* bytes of each tensor */
-    float *scale;                     /* of the q8 matrix that is being written */
-    uint64_t end;                     /* of the data written so far */
+    uint64_t *expanded; /* bytes of each tensor */
+    float *scale;       /* of the q8 matrix that is being written */
+    uint8_t *tiles;     /* the matrix in tiles that is being written, with its factors */
+    uint64_t end;       /* of the data written so far */
     uint64_t done_bytes, total_bytes; /* expanded */
     struct pool *pool;
     struct slot slot[MAX_SLOT];
@@ -62,7 +67,7 @@ static uint64_t larger(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
-/* Bytes of the elements, before the padding and the scales. */
+/* Bytes of the elements, before the padding and the scales; of a type that is not in tiles. */
 static uint64_t elements_end(const struct weights_source *source) {
     uint64_t end = weights_type_size(source->type);
     for (int d = 0; d < source->n_dim; d++)
@@ -142,11 +147,19 @@ static void encode_slot(void *context, int i, int thread) {
     (void)thread;
     struct writer *w = context;
     struct slot *slot = &w->slot[i];
-    slot->status = narrow_elements(slot, w->scale);
+    const enum weights_type type = slot->source->type;
+    const void *bytes = weights_in_tiles(type) ? w->tiles + slot->begin : slot->narrow;
+    slot->status = weights_in_tiles(type) ? TXL_OK : narrow_elements(slot, w->scale);
     if (!slot->status)
-        slot->status =
-            block_encode(slot->coder, slot->source->type, w->contents->level, slot->narrow,
-                         slot->size, slot->stored, &slot->block, &slot->error);
+        slot->status = block_encode(slot->coder, type, w->contents->level, bytes, slot->size,
+                                    slot->stored, &slot->block, &slot->error);
+}
+
+static txl_status report_progress(const struct writer *w, txl_error *error) {
+    const struct weights_contents *c = w->contents;
+    if (c->progress && !c->progress(c->progress_context, w->done_bytes, w->total_bytes))
+        return txl_fail(error, TXL_STOPPED, "%s: stopped", w->out->path);
+    return TXL_OK;
 }
 
 /* Encodes what the slots hold and writes it. */
@@ -166,27 +179,97 @@ static txl_status flush_slots(struct writer *w, txl_error *error) {
         w->done_bytes += slot->size;
     }
     w->filled = 0;
-    const struct weights_contents *c = w->contents;
-    if (c->progress && !c->progress(c->progress_context, w->done_bytes, w->total_bytes))
-        return txl_fail(error, TXL_STOPPED, "%s: stopped", w->out->path);
-    return TXL_OK;
+    return report_progress(w, error);
+}
+
+/* Rows of tiles that are rounded together, a task each. */
+struct rounding {
+    const struct weights_source *source;
+    size_t n_row; /* of all tasks together */
+    const float *x;
+    double *scratch; /* tiles_scratch() for each thread */
+    uint8_t *tiles;
+    float *factors;
+    atomic_bool too_large;
+};
+
+static void round_tiles(void *context, int i, int thread) {
+    struct rounding *r = context;
+    const size_t n_col = (size_t)r->source->shape[1], first = (size_t)i * TILE_HEIGHT;
+    const size_t n = r->n_row - first < TILE_HEIGHT ? r->n_row - first : TILE_HEIGHT;
+    const int top = weights_top(r->source->type);
+    double *scratch = r->scratch + (size_t)thread * tiles_scratch(n_col, r->source->calibration);
+    if (!tiles_round(top, n, n_col, r->x + first * n_col, r->source->calibration, scratch,
+                     r->tiles + (size_t)i * tile_row_bytes(top, n_col), r->factors + 2 * first))
+        r->too_large = true;
+}
+
+/* Reads rows [first, first + r->n_row) and rounds them to w->tiles. */
+static txl_status round_rows(struct writer *w, struct rounding *r, uint64_t first, float *x,
+                             txl_error *error) {
+    const struct weights_source *source = r->source;
+    const uint64_t n_col = source->shape[1];
+    const int top = weights_top(source->type);
+    const size_t count = r->n_row * (size_t)n_col;
+    txl_status status = source->read(source->context, first * n_col, count, x, error);
+    for (size_t i = 0; i < count && !status; i++)
+        if (!isfinite(x[i]))
+            status = txl_fail(error, TXL_FORMAT,
+                              "tensor %s: element %" PRIu64 " is %g; weights must be finite",
+                              source->name, first * n_col + i, (double)x[i]);
+    if (status)
+        return status;
+    r->x = x;
+    r->tiles = w->tiles + first / TILE_HEIGHT * tile_row_bytes(top, (size_t)n_col);
+    r->factors =
+        (float *)(void *)(w->tiles + tiles_bytes(top, source->shape[0], n_col)) + 2 * first;
+    pool_run(w->pool, (int)((r->n_row + TILE_HEIGHT - 1) / TILE_HEIGHT), round_tiles, r);
+    return r->too_large
+               ? txl_fail(error, TXL_FORMAT, "tensor %s: an element is too large for %s: use f32",
+                          source->name, weights_type_name(source->type))
+               : report_progress(w, error);
+}
+
+/* Rounds a matrix to w->tiles as a whole, because a row's factors depend on all of it. */
+static txl_status round_matrix(struct writer *w, const struct weights_source *source,
+                               txl_error *error) {
+    const size_t n_col = (size_t)source->shape[1], threads = (size_t)pool_size(w->pool);
+    const uint64_t n_row = source->shape[0];
+    size_t rows = ROUNDED_ELEMENTS / (TILE_HEIGHT * n_col);
+    rows = TILE_HEIGHT * (rows < threads ? threads : rows);
+    struct rounding r = {.source = source};
+    float *x = calloc(rows * n_col, sizeof *x);
+    r.scratch = calloc(threads * tiles_scratch(n_col, source->calibration), sizeof *r.scratch);
+    txl_status status = flush_slots(w, error); /* they may be in w->tiles */
+    if (!status && (!x || !r.scratch))
+        status = txl_fail_memory(error, "rows of a matrix", rows * n_col * sizeof *x);
+    for (uint64_t first = 0; first < n_row && !status; first += rows) {
+        r.n_row = (size_t)smaller(rows, n_row - first);
+        status = round_rows(w, &r, first, x, error);
+    }
+    free(r.scratch);
+    free(x);
+    return status;
 }
 
 /* Puts a block into a slot.  A block with scales needs those of all blocks before it, so these are
  * flushed first; and it is flushed at once, before the next matrix overwrites the scales. */
 static txl_status add_block(struct writer *w, size_t t, uint64_t begin, txl_error *error) {
     const struct weights_source *source = &w->contents->source[t];
-    size_t size = (size_t)smaller(WEIGHTS_BLOCK_SIZE, w->expanded[t] - begin);
-    bool alone = has_scales(source, begin + size);
-    txl_status status = alone ? flush_slots(w, error) : TXL_OK;
+    size_t size = (size_t)smaller(weights_block_size(source->type), w->expanded[t] - begin);
+    bool tiled = weights_in_tiles(source->type), alone = has_scales(source, begin + size);
+    txl_status status = tiled && begin == 0 ? round_matrix(w, source, error)
+                        : alone             ? flush_slots(w, error)
+                                            : TXL_OK;
     if (status)
         return status;
     struct slot *slot = &w->slot[w->filled++];
     slot->source = source;
     slot->begin = begin;
     slot->size = size;
-    choose_elements(slot);
-    if (slot->count > 0)
+    if (!tiled)
+        choose_elements(slot);
+    if (!tiled && slot->count > 0)
         status = source->read(source->context, slot->first, slot->count, slot->elements, error);
     if (!status && (alone || w->filled == w->n_slot))
         status = flush_slots(w, error);
@@ -196,7 +279,8 @@ static txl_status add_block(struct writer *w, size_t t, uint64_t begin, txl_erro
 static txl_status write_tensors(struct writer *w, txl_error *error) {
     txl_status status = TXL_OK;
     for (size_t t = 0; t < w->contents->n_source && !status; t++)
-        for (uint64_t begin = 0; begin < w->expanded[t] && !status; begin += WEIGHTS_BLOCK_SIZE)
+        for (uint64_t begin = 0; begin < w->expanded[t] && !status;
+             begin += weights_block_size(w->contents->source[t].type))
             status = add_block(w, t, begin, error);
     return status ? status : flush_slots(w, error);
 }
@@ -210,7 +294,7 @@ static txl_status plan_tensors(struct writer *w, txl_error *error) {
     if (!w->tensor || !w->expanded)
         return txl_fail_memory(error, "the index", n * sizeof *w->tensor);
     uint64_t n_block = 0;
-    uint64_t scales = 0; /* bytes; the largest of any matrix */
+    uint64_t scales = 0, tiles = 0; /* bytes; the most of any matrix */
     uint32_t names = 0;
     for (size_t t = 0; t < n; t++) {
         const struct weights_source *source = &w->contents->source[t];
@@ -222,6 +306,8 @@ static txl_status plan_tensors(struct writer *w, txl_error *error) {
             return txl_fail(error, TXL_FORMAT, "tensor %s has an impossible shape", source->name);
         if (source->type == WEIGHTS_Q8)
             scales = larger(scales, size - weights_scales_offset(elements_end(source)));
+        if (weights_in_tiles(source->type))
+            tiles = larger(tiles, size);
         w->expanded[t] = size;
         w->total_bytes += size;
         record->name_offset = names;
@@ -229,9 +315,10 @@ static txl_status plan_tensors(struct writer *w, txl_error *error) {
         record->type = source->type;
         record->n_dim = (uint32_t)source->n_dim;
         record->first_block = (uint32_t)n_block;
-        record->n_block = (uint32_t)((size - 1) / WEIGHTS_BLOCK_SIZE + 1);
+        const uint64_t blocks = (size - 1) / weights_block_size(source->type) + 1;
+        record->n_block = (uint32_t)blocks;
         names += record->name_length;
-        n_block += (size - 1) / WEIGHTS_BLOCK_SIZE + 1;
+        n_block += blocks;
         if (n_block > UINT32_MAX)
             return txl_fail(error, TXL_UNSUPPORTED, "the model has more than 2^32 blocks");
     }
@@ -240,7 +327,10 @@ static txl_status plan_tensors(struct writer *w, txl_error *error) {
     if (!w->block)
         return txl_fail_memory(error, "the index", n_block * sizeof *w->block);
     w->scale = malloc((size_t)scales + 1);
-    return w->scale ? TXL_OK : txl_fail_memory(error, "the scales", scales);
+    if (!w->scale)
+        return txl_fail_memory(error, "the scales", scales);
+    w->tiles = tiles <= SIZE_MAX / 2 ? malloc((size_t)tiles + 1) : NULL;
+    return w->tiles ? TXL_OK : txl_fail_memory(error, "a matrix in tiles", tiles);
 }
 
 /* The index as it lies in the file: head, tensors, blocks, names. */
@@ -269,6 +359,13 @@ static uint8_t *pack_index(const struct writer *w, size_t *size) {
         name += w->tensor[t].name_length;
     }
     return index;
+}
+
+static bool has_tiles(const struct weights_contents *c) {
+    for (size_t t = 0; t < c->n_source; t++)
+        if (weights_in_tiles(c->source[t].type))
+            return true;
+    return false;
 }
 
 /* Lays the sections out, after which the blocks begin; `final`: they are there, and the sections
@@ -300,15 +397,16 @@ static txl_status write_sections(struct writer *w, bool final, txl_error *error)
     if (!final)
         w->end = weights_aligned(end);
     if (final && !status) {
-        const bool later = c->major == LAYOUT_MAJOR;
-        struct layout_header header = {.magic = LAYOUT_MAGIC,
-                                       .major = later ? LAYOUT_MAJOR : 1,
-                                       .minor = later ? LAYOUT_MINOR_OF_2 : LAYOUT_MINOR_OF_1,
-                                       .header_size = sizeof header,
-                                       .file_size = w->end,
-                                       .settings = section[0].place,
-                                       .vocabulary = section[1].place,
-                                       .index = section[2].place};
+        const bool later = c->major == LAYOUT_MAJOR, tiled = has_tiles(c);
+        struct layout_header header = {
+            .magic = LAYOUT_MAGIC,
+            .major = later ? LAYOUT_MAJOR : 1,
+            .minor = (uint16_t)((later ? LAYOUT_MINOR_OF_2 : LAYOUT_MINOR_OF_1) + tiled),
+            .header_size = sizeof header,
+            .file_size = w->end,
+            .settings = section[0].place,
+            .vocabulary = section[1].place,
+            .index = section[2].place};
         header.checksum = XXH3_64bits(&header, offsetof(struct layout_header, checksum));
         status = output_file_write(w->out, &header, sizeof header, 0, error);
     }
@@ -348,6 +446,7 @@ static void free_writer(struct writer *w) {
     free(w->block);
     free(w->expanded);
     free(w->scale);
+    free(w->tiles);
     free(w);
 }
 
