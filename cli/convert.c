@@ -15,9 +15,10 @@
 struct convert_command_options {
     struct common_options common;
     const char *output, *name, *vocabulary, *cutoffs;
-    int type, memory_start, cluster_order, activation, tokenizer;
-    int pre_lnorm, same_length; /* indexes into answers */
-    int reach;                  /* into reaches */
+    int type, embeddings, memory_start, cluster_order, activation, tokenizer;
+    char type_text[WEIGHT_TYPE_TEXT]; /* of type and embeddings */
+    int pre_lnorm, same_length;       /* indexes into answers */
+    int reach;                        /* into reaches */
     double layer_norm_eps;
     int64_t level, n_head, attn_type, tgt_len, mem_len, clamp_len;
 };
@@ -54,7 +55,7 @@ static void translate_options(const struct convert_command_options *given,
     convert_options_init(options);
     options->name = given->name;
     options->vocabulary = given->vocabulary;
-    options->type = chosen(weight_types, given->type);
+    options->type = given->type == CHOICE_UNSET ? NULL : given->type_text;
     options->level = number_or(given->level, -1);
     options->threads = (int)given->common.threads;
     options->n_head = number_or(given->n_head, 0);
@@ -91,7 +92,7 @@ static txl_status write_built_in(const struct convert_command_options *given, tx
     struct model model;
     size_t size;
     const void *file = model_built_in(&size);
-    const char *type = chosen(weight_types, given->type);
+    const char *type = given->type == CHOICE_UNSET ? NULL : given->type_text;
     txl_status status = model_open_file(&model, BUILT_IN, (int)given->common.threads, false, error);
     if (!status && type && strcmp(type, txl_model_type(model.handle)) != 0) {
         status =
@@ -162,7 +163,7 @@ static int convert_source(const char *source, const struct convert_command_optio
 }
 
 static int run(const struct command *command, void *values, struct operands *operands) {
-    const struct convert_command_options *given = values;
+    struct convert_command_options *given = values;
     if (!given->output)
         return options_wrong(command, "--output is missing");
     size_t n;
@@ -172,11 +173,17 @@ static int run(const struct command *command, void *values, struct operands *ope
         return options_wrong(command, "--cutoffs '%s' is not a list of whole numbers",
                              given->cutoffs);
     }
+    if (embeddings_wrong(given->type, given->embeddings))
+        return options_wrong(command, EMBEDDINGS_WRONG);
+    if (given->type != CHOICE_UNSET)
+        weight_type_text(given->type, given->embeddings, given->type_text);
     if (model_is_built_in(operands->items[0]) &&
-        options_any_given(command, values, (const char *[]){"output", "type", COMMON_NAMES, NULL},
+        options_any_given(command, values,
+                          (const char *[]){"output", "type", "embeddings", COMMON_NAMES, NULL},
                           false))
-        return options_wrong(command, BUILT_IN " is converted with --output and --type alone: it "
-                                               "is a weights file, which states everything else");
+        return options_wrong(command, BUILT_IN
+                             " is converted with --output, --type and --embeddings alone: it "
+                             "is a weights file, which states everything else");
     return convert_source(operands->items[0], given);
 }
 
@@ -194,8 +201,10 @@ static const struct option_row options[] = {
      .standard = "the one beside the checkpoint", .file = FILE_READ},
     MODEL_NAME_ROW(PLACE(name)),
     {"type", OPTION_CHOICE, PLACE(type),
-     "store the weights in this type; q8: 8-bit integers with a scale for each 64",
+     "store the weights in this type; q8: 8-bit integers with a scale for each 64; q5 and q4: 5 "
+     "and 4 bits with a scale and a minimum for each 32",
      .choices = weight_types, .standard = "the checkpoint's; float64 becomes f32"},
+    EMBEDDINGS_ROW(PLACE(embeddings)),
     {"level", OPTION_INTEGER, PLACE(level),
      "compress with zstd at level N; 0: not at all, so that the weights are used in the "
      "file",
@@ -241,7 +250,8 @@ static const struct option_row options[] = {
 static const struct operand_row operands[] = {
     {.name = "SOURCE",
      .help = "checkpoint: a folder or a file; " BUILT_IN
-             ": the model within the program, which takes no other option than --output and --type",
+             ": the model within the program, which takes no other option than --output, --type "
+             "and --embeddings",
      .model = true},
     {0}};
 
@@ -270,6 +280,7 @@ static const struct example examples[] = {
     {"txl convert xlnet_cased_L-12_H-768_A-12/ -o xlnet.txl", "the authors' TensorFlow archive"},
     {"txl convert model.pt -o enwik8.txl --type bf16", "half the size of f32"},
     {"txl convert model.pt -o enwik8.txl --type q8", "little more than a quarter of it"},
+    {"txl convert model.pt -o enwik8.txl --type q4", "little more than a seventh of it"},
     {"txl convert state.pt --vocab cache.pt --pre-lnorm no --memory-start empty --tgt-len 80 "
      "--mem-len 2100 --clamp-len 820 --same-length yes -o mine.txl",
      "a bare state dict, with the facts that it does not have"},

@@ -12,7 +12,7 @@ enum convert_choice { CONVERT_UNSET = -1, CONVERT_NO = 0, CONVERT_YES = 1 };
 struct convert_options {
     const char *name;       /* a name for people; NULL: none */
     const char *vocabulary; /* a file; NULL: the one beside the checkpoint */
-    const char *type;       /* "f32", "f16", "bf16", "q8"; NULL: the checkpoint's own */
+    const char *type;       /* as txl_model_write takes it; NULL: the checkpoint's own */
     int level;              /* zstd's level; 0: raw blocks; < 0: the default */
     int threads;            /* 0: one for each processor */
     int n_head;             /* 0: unset */

@@ -171,7 +171,7 @@ TXL_API const char *txl_kind_space(txl_kind kind);
  * start is dropped, and CR LF is one line end. */
 TXL_API bool txl_kind_takes_bytes(txl_kind kind);
 
-/* The name of the type that the matrices are stored in: "f32", "f16", "bf16", "q8". */
+/* The name of the type that the matrices are stored in: "f32", "f16", "bf16", "q8", "q4", "q5". */
 TXL_API const char *txl_model_type(const txl_model *model);
 
 /* What the memory holds before the first token: "empty" or "zeros". */
@@ -227,7 +227,7 @@ TXL_API void txl_model_bytes(const txl_model *model, uint64_t *stored, uint64_t 
 /* A tensor as the file's index describes it. */
 typedef struct txl_tensor {
     const char *name;
-    const char *type;  /* "f32", "f16", "bf16", "q8" */
+    const char *type;  /* "f32", "f16", "bf16", "q8", "q4", "q5" */
     int n_dim;         /* 0 to 4 */
     uint64_t shape[4]; /* rows first */
     uint64_t stored;   /* bytes in the file */
@@ -268,12 +268,12 @@ typedef enum txl_memory_type {
 } txl_memory_type;
 
 /* What activations are rounded to before weights multiply them.  By default they stay in f32; where
- * up to eight rows of them meet weights in q8, they have 16 bits, with a scale for each row.
- * TXL_COMPUTE_BF16, for weights in bf16, and TXL_COMPUTE_INT8, for weights in q8, round more than
- * eight rows at a time to the weights' type: to bf16, or to 8 bits with a scale for each 64.  That
- * is faster where the processor multiplies such numbers, and gives the same within float rounding
- * where it does not (SPEED.md has the speed, and how much a token changes).  Both are for scoring:
- * a token's scores then depend on how many tokens are fed with it. */
+ * up to eight rows of them meet weights in q8, q4 or q5, they have 16 bits, with a scale for each
+ * row. TXL_COMPUTE_BF16, for weights in bf16, and TXL_COMPUTE_INT8, for weights in q8, round more
+ * than eight rows at a time to the weights' type: to bf16, or to 8 bits with a scale for each 64.
+ * That is faster where the processor multiplies such numbers, and gives the same within float
+ * rounding where it does not (SPEED.md has the speed, and how much a token changes).  Both are for
+ * scoring: a token's scores then depend on how many tokens are fed with it. */
 typedef enum txl_compute { TXL_COMPUTE_F32 = 0, TXL_COMPUTE_INT8, TXL_COMPUTE_BF16 } txl_compute;
 
 /* How a session rounds.  With the fast arithmetic, results differ by rounding between kinds of
@@ -721,8 +721,9 @@ TXL_API txl_status txl_vocabulary_pack(const txl_spelling *symbols, size_t n, vo
 TXL_API txl_status txl_model_new(const char *settings_json, const void *vocabulary, size_t size,
                                  uint64_t seed, int threads, txl_model **model, txl_error *error);
 
-/* Writes the model as a weights file whose matrices are of `type` ("f32", ...).  The file at `path`
- * is replaced as a whole or not at all. */
+/* Writes the model as a weights file whose matrices are of `type` ("f32", ...); after "q4" or "q5"
+ * a colon and another type with scales may follow, for the embeddings and the softmax's weights:
+ * "q4:q8". The file at `path` is replaced as a whole or not at all. */
 TXL_API txl_status txl_model_write(const txl_model *model, const char *path, const char *type,
                                    int threads, txl_error *error);
 

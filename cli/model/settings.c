@@ -11,10 +11,23 @@
 #include <string.h>
 
 const char *const weight_types[] = {"f32", "f16", "bf16", "q8", "q4", "q5", NULL};
+const char *const embedding_types[] = {"q8", "q4", NULL};
 const char *const memory_types[] = {"f32", "f16", "bf16", "q8", NULL};
 const char *const session_computes[] = {"f32", "int8", "bf16", NULL};
 const char *const arithmetics[] = {"fast", "exact", NULL};
 const char *const train_computes[] = {"f32", "bf16", NULL};
+
+void weight_type_text(int type, int embeddings, char text[WEIGHT_TYPE_TEXT]) {
+    const bool given = embeddings != CHOICE_UNSET;
+    snprintf(text, WEIGHT_TYPE_TEXT, "%s%s%s", weight_types[type], given ? ":" : "",
+             given ? embedding_types[embeddings] : "");
+}
+
+bool embeddings_wrong(int type, int embeddings) {
+    return embeddings != CHOICE_UNSET &&
+           (type == CHOICE_UNSET ||
+            (strcmp(weight_types[type], "q4") != 0 && strcmp(weight_types[type], "q5") != 0));
+}
 
 /* ---- Of a session --------------------------------------------------------------------------- */
 

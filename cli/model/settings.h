@@ -18,14 +18,30 @@ struct session_options {
     int arithmetic;  /* an index into arithmetics */
 };
 
-/* Of a weights file's matrices: f32, f16, bf16, q8, q4, q5. */
-extern const char *const weight_types[];
-extern const char *const memory_types[]; /* f32, f16, bf16, q8: as txl_memory_type */
+extern const char *const weight_types[];    /* of a weights file's matrices: f32, ... */
+extern const char *const embedding_types[]; /* q8, q4: of the others if these are q4 or q5 */
+extern const char *const memory_types[];    /* f32, f16, bf16, q8: as txl_memory_type */
 
 extern const char *const session_computes[]; /* f32, int8, bf16: as txl_compute */
 extern const char *const arithmetics[];      /* fast, exact: as txl_arithmetic */
 extern const char *const train_computes[];   /* what training multiplies in: f32, bf16 */
 enum { COMPUTE_F32, COMPUTE_BF16 };
+
+/* A file's type of weights as txl_model_write takes it; `type` and `embeddings` index the tables
+ * above, and embeddings may be CHOICE_UNSET. */
+enum { WEIGHT_TYPE_TEXT = 16 };
+void weight_type_text(int type, int embeddings, char text[WEIGHT_TYPE_TEXT]);
+
+/* Whether --embeddings is given without a type that takes it. */
+bool embeddings_wrong(int type, int embeddings);
+#define EMBEDDINGS_WRONG "--embeddings needs --type q4 or q5"
+
+#define EMBEDDINGS_ROW(offset)                                                                     \
+    {                                                                                              \
+        "embeddings", OPTION_CHOICE, offset,                                                       \
+            "with --type q4 or q5: type of the embeddings and the softmax's weights",              \
+            .choices = embedding_types, .standard = "--type's"                                     \
+    }
 
 /* Defaults that txl bench measures with too: new tokens that an XLNet generates before it reads all
  * known ones again, and training. */

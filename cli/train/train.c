@@ -417,9 +417,12 @@ static json_t *evaluation_to_json(const struct train *t, const struct heldout_sc
 
 /* Writes the kept weights, or today's if nothing has been measured. */
 static bool write_output(struct train *t) {
-    const char *path = t->options->output, *type = weight_types[t->run.type];
+    const char *path = t->options->output;
+    char type[WEIGHT_TYPE_TEXT];
     int threads = t->run.training.threads;
     txl_error *error = &t->not_written;
+    weight_type_text(t->run.type, t->run.embeddings > 0 ? t->run.embeddings - 1 : CHOICE_UNSET,
+                     type);
     error->status = isnan(t->run.best)
                         ? txl_model_write(txl_trainer_model(t->trainer), path, type, threads, error)
                         : txl_trainer_write_kept(t->trainer, path, type, threads, error);
@@ -954,6 +957,8 @@ static int check_options(const struct command *command, const struct train_optio
                  !isnan(options->hours);
     if (!options->output)
         return options_wrong(command, "--output is missing");
+    if (embeddings_wrong(options->type, options->embeddings))
+        return options_wrong(command, EMBEDDINGS_WRONG);
     if (options->resume && options_any_given(command, options, of_resumed, false))
         return options_wrong(
             command,

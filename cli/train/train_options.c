@@ -66,6 +66,7 @@ void train_run_init(struct train_run *run, const struct train_options *options,
         .type = options->type != CHOICE_UNSET ? options->type
                 : model                       ? type_of(model)
                                               : 0,
+        .embeddings = options->embeddings == CHOICE_UNSET ? 0 : options->embeddings + 1,
         .holds_out = true,
         .best = NAN,
         .best_step = -1,
@@ -140,6 +141,7 @@ static const struct field fields[] = {
     LATER("skip_unknown", FIELD_BOOL, skip_unknown),
     LATER("unwrap", FIELD_BOOL, unwrap),
     FIELD("type", FIELD_INT, type),
+    LATER("embeddings", FIELD_INT, embeddings),
     FIELD("holds_out", FIELD_BOOL, holds_out),
     FIELD("seconds", FIELD_REAL, seconds),
     FIELD("best", FIELD_REAL, best),
@@ -222,6 +224,13 @@ static bool field_from_json(const struct field *field, const json_t *value, char
     return json_is_integer(value);
 }
 
+static bool is_choice(const char *const *choices, int choice) {
+    int n = 0;
+    while (choices[n])
+        n++;
+    return choice >= 0 && choice < n;
+}
+
 bool train_run_from_text(struct train_run *run, struct curves *curves, const char *text) {
     json_t *object = json_loads(text, 0, NULL);
     bool good = json_is_object(object);
@@ -235,7 +244,9 @@ bool train_run_from_text(struct train_run *run, struct curves *curves, const cha
     json_decref(object);
     run->best_step += by_index && run->best_step >= 0;
     run->evaluated += by_index && run->evaluated >= 0;
-    return good && run->eval_every > 0 && run->save_every > 0 && run->type >= 0 && run->type < 4 &&
+    return good && run->eval_every > 0 && run->save_every > 0 &&
+           is_choice(weight_types, run->type) &&
+           (run->embeddings == 0 || is_choice(embedding_types, run->embeddings - 1)) &&
            (run->text == TEXT_RAW || run->text == TEXT_TOKENS);
 }
 
@@ -256,6 +267,7 @@ const struct option_row train_option_rows[] = {
      .required = true},
     {"type", OPTION_CHOICE, PLACE(type), "type of its weights", .choices = weight_types,
      .standard = "that of --init, else f32"},
+    EMBEDDINGS_ROW(PLACE(embeddings)),
     MODEL_NAME_ROW(PLACE(name)),
     {"state", OPTION_STRING, PLACE(state),
      "write to FILE what --resume needs: at each evaluation, and every --save-every steps",

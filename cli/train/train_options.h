@@ -38,7 +38,7 @@ struct train_options {
     struct common_options common;
     const char *output, *name, *valid, *init, *also, *vocab, *cutoffs, *state, *resume, *log,
         *report;
-    int text, shape, pre_lnorm, same_length, type, compute;
+    int text, shape, pre_lnorm, same_length, type, embeddings, compute;
     bool ids, skip_unknown;
     int64_t min_count, n_layer, n_head, d_head, d_model, d_inner, d_embed, div_val;
     int64_t tgt_len, mem_len, clamp_len, batch, warmup, steps, epochs, eval_every, save_every, seed,
@@ -64,6 +64,7 @@ struct train_run {
     bool skip_unknown;              /* leave out what the vocabulary lacks */
     bool unwrap;                    /* join the lines of paragraphs */
     int type;                       /* of the output, an index into weight_types */
+    int embeddings;                 /* of embedding_types, + 1; 0: as `type` */
     bool holds_out;                 /* there is a held-out text */
     double seconds;                 /* of work so far, over all resumptions */
     double best;                    /* nats a token of the held-out text; NAN: not measured yet */
