@@ -192,7 +192,7 @@ void fuzz_repair_zip(uint8_t *data, size_t size) {
 enum { MAX_TOKEN = 200, MAX_WIDTH = 256 };
 
 static struct convert_options choose_options(unsigned bits) {
-    static const char *const types[] = {NULL, "f16", "bf16", "q8"};
+    static const char *const types[] = {NULL, "f16", "bf16", "q8", "q4", "q5", "q5:q4", "q4:q8"};
     struct convert_options o;
     convert_options_init(&o);
     o.pre_lnorm = bits & 1 ? CONVERT_YES : CONVERT_NO;
@@ -200,7 +200,7 @@ static struct convert_options choose_options(unsigned bits) {
     o.cluster_order = bits & 4 ? "forward" : "reversed";
     o.same_length = bits & 8 ? CONVERT_YES : CONVERT_NO;
     o.cutoffs = bits & 16 ? "3,8" : NULL;
-    o.type = types[bits >> 5 & 3];
+    o.type = types[(bits >> 5 & 3) + (bits >> 6 & 4)];
     o.n_head = bits & 128 ? 2 : 0;
     o.tokenizer = "words";
     o.tgt_len = 3;

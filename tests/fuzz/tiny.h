@@ -10,7 +10,7 @@ enum { TINY_TOKENS = 12, TINY_POSITIONS = 6 };
 struct tiny {
     const char *tokenizer;
     int attn_type;
-    int d_model;         /* even; q8 takes 64 to show */
+    int d_model;         /* even; types with scales take 64 to show */
     int div_val;         /* > 1: two bands, each with its embedding */
     const char *cutoffs; /* with div_val 1; NULL: one band */
     bool pre_lnorm, untied, own_biases;

@@ -126,7 +126,7 @@ static void check_run(const struct both *both, const txl_settings *settings) {
 }
 
 TEST(results_are_the_same_to_the_bit) {
-    static const char *const types[] = {"f32", "bf16", "q8"};
+    static const char *const types[] = {"f32", "bf16", "q8", "q4", "q5"};
     for (size_t k = 0; case_names[k]; k++) {
         for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
             struct both both;

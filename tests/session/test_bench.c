@@ -73,10 +73,10 @@ TEST(every_kind_of_random_model_scores) {
         "{\"attn_type\": 2, \"mem_len\": 0}",
         "{\"attn_type\": 3, \"mem_len\": 0, \"max_klen\": 6, \"d_head\": 10}",
     };
-    static const char *const types[] = {"f32", "f16", "bf16", "q8"};
+    static const char *const types[] = {"f32", "f16", "bf16", "q8", "q4", "q5"};
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
-        txl_model *model = small_model(changes[i], types[i % 4], 2);
-        assert_string_equal(txl_model_type(model), types[i % 4]);
+        txl_model *model = small_model(changes[i], types[i % 6], 2);
+        assert_string_equal(txl_model_type(model), types[i % 6]);
         assert_scores(model);
         txl_model_close(model);
     }
@@ -116,6 +116,46 @@ TEST(random_q8_is_near_to_random_f32) {
     uint64_t saved = rows * (3 * 130 - 3 * 4) + narrow * 2 + other * (3 * 70 - 2 * 4);
     assert_int_equal(wide_costs.bytes - costs.bytes, saved);
     txl_model_close(model);
+    txl_model_close(wide);
+}
+
+/* Rows of 130 are in tiles, also those in the middle of one; the first band's 97 tokens are one
+ * tile's row more than 96. */
+TEST(random_q4_and_q5_are_near_to_random_f32) {
+    const char *changes = "{\"d_model\": 130, \"d_embed\": 130, \"d_inner\": 70, \"div_val\": 1}";
+    static const char *const types[] = {"q4", "q5", "q4:q8"};
+    txl_model *wide = small_model(changes, "f32", 2);
+    txl_error error;
+    for (size_t t = 0; t < 3; t++) {
+        txl_model *model = small_model(changes, types[t], 2);
+        const float step = 7 * 0.02f / (t == 1 ? 31 : 15);
+        struct matrix q, w;
+        assert_scores(model);
+        assert_int_equal(
+            tensors_matrix(&model->tensors, "layer.1.feed_forward.1.weight", 70, 130, &q, &error),
+            TXL_OK);
+        assert_int_equal(
+            tensors_matrix(&wide->tensors, "layer.1.feed_forward.1.weight", 70, 130, &w, &error),
+            TXL_OK);
+        assert_int_equal(q.type, t == 1 ? WEIGHTS_Q5 : WEIGHTS_Q4);
+        assert_int_equal(matrix_bytes(&q), 5 * 3 * tile_bytes(weights_top(q.type)) + 70 * 8);
+        for (size_t row = 0; row < 70; row++) {
+            float x[130];
+            matrix_widen(&model->kernels, &q, row, 1, x);
+            for (size_t i = 0; i < 130; i++)
+                assert_true(fabsf(x[i] - ((const float *)w.data)[row * 130 + i]) <= 0.502f * step);
+        }
+        assert_int_equal(
+            tensors_matrix(&model->tensors, "layer.0.attention.r", 14, 130, &q, &error), TXL_OK);
+        assert_int_equal(q.type, WEIGHTS_Q8);
+        assert_int_equal(
+            tensors_matrix(&model->tensors, "softmax.cluster.weight", 2, 130, &q, &error), TXL_OK);
+        assert_int_equal(q.type, WEIGHTS_F32);
+        assert_int_equal(tensors_matrix(&model->tensors, "embedding.0.weight", 97, 130, &q, &error),
+                         TXL_OK);
+        assert_int_equal(q.type, t == 0 ? WEIGHTS_Q4 : t == 1 ? WEIGHTS_Q5 : WEIGHTS_Q8);
+        txl_model_close(model);
+    }
     txl_model_close(wide);
 }
 
@@ -183,10 +223,15 @@ TEST(impossible_settings_are_refused) {
     char *settings = small_settings(many);
     assert_int_equal(txl_model_random(settings, "f32", 1, 1, &model, &error), TXL_ARGUMENT);
     assert_non_null(strstr(error.message, "not a list of up to 64"));
+    static const char *const wrong[] = {"f31",    "",      ":",      "q4:",      ":q8",
+                                        "q4:f32", "q8:q8", "f32:q8", "q4:q8:q8", "q44"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(txl_model_random(settings, wrong[i], 1, 1, &model, &error), TXL_ARGUMENT);
+        assert_non_null(strstr(error.message, "type of weights"));
+    }
     free(settings);
     assert_int_equal(txl_model_random("[]", "f32", 1, 1, &model, &error), TXL_ARGUMENT);
     assert_int_equal(txl_model_random("{", "f32", 1, 1, &model, &error), TXL_ARGUMENT);
-    assert_int_equal(txl_model_random("{}", "f31", 1, 1, &model, &error), TXL_ARGUMENT);
 }
 
 /* Counted by hand: 3 layers of width 14, 9 positions in sight, 7 different distances. */

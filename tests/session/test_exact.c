@@ -35,6 +35,9 @@ static const struct exact_case cases[] = {
     {"untied", "f16", TXL_MEMORY_F16, 150, 150, 0, false, 0xe0052adcd71a5def},
     {"hf-bin", "q8", TXL_MEMORY_F32, 0, 0, 0, true, 0xdee084d203f6febf},
     {"hf-bin", "f32", TXL_MEMORY_F32, 64, 100, 0, false, 0x062da75bfeaa9e6d},
+    {"wt103-zip", "q4", TXL_MEMORY_F32, 0, 0, 0, false, 0x0ffa7144cba0bf46},
+    {"hf-bin", "q5", TXL_MEMORY_F16, 64, 100, 0, true, 0xc1beff3bb94f8630},
+    {"enwik8-zip", "q4:q8", TXL_MEMORY_F32, 0, 0, 0, false, 0xae05634f7828e1e1},
     {"learnable-positions", "bf16", TXL_MEMORY_F32, 0, 0, 0, false, 0xfe703c81b03006d3},
 };
 /* The checksum of the ids that `draws` draws. */

@@ -14,15 +14,15 @@
 #include <unistd.h>
 
 /* Nats of a token by which scores may differ from those of the same weights in f32.  Few
- * activations are rounded too, to 16 bits, where the weights are q8. */
+ * activations are rounded too, to 16 bits, where the weights are q8, q5 or q4. */
 static double tolerance(const char *type) {
-    return strcmp(type, "q8") == 0 ? 4e-3 : 2e-4;
+    return strcmp(type, "q8") == 0 ? 4e-3 : type[0] == 'q' ? 8e-3 : 2e-4;
 }
 
 /* The layouts whose matrices differ; q8 finds rows of 64 columns and more in most. */
 static const char *const names[] = {"enwik8-zip", "wt103-zip", "projected-div1",
                                     "untied",     "hf-bin",    "learnable-positions"};
-static const char *const types[] = {"f16", "bf16", "q8"};
+static const char *const types[] = {"f16", "bf16", "q8", "q5", "q4"};
 enum { N_NAME = sizeof names / sizeof *names, N_TYPE = sizeof types / sizeof *types };
 
 /* ---- The f32 file of the same weights ----------------------------------------------------- */
@@ -31,6 +31,24 @@ struct tensor {
     const struct weights_tensor *tensor;
     uint8_t *bytes; /* expanded */
 };
+
+static float element_in_tiles(const struct tensor *t, uint64_t i) {
+    const bool fifth = t->tensor->type == WEIGHTS_Q5;
+    const uint64_t n_row = t->tensor->shape[0], n_col = t->tensor->shape[1];
+    const uint64_t row = i / n_col, column = i % n_col, r = row % 16, size = fifth ? 704 : 576;
+    const uint8_t *tile = t->bytes + (row / 16 * ((n_col + 63) / 64) + column / 64) * size;
+    const uint64_t block = column % 64 / 32, k = column % 32, line = k % 16 / 4;
+    const uint8_t byte = tile[64 + 256 * block + 64 * line + 4 * r + k % 4];
+    int level = k < 16 ? byte & 15 : byte >> 4;
+    if (fifth)
+        level += (tile[576 + 64 * block + 4 * r + k % 4] >> (line + (k < 16 ? 0 : 4)) & 1) << 4;
+    float factors[2];
+    memcpy(factors, t->bytes + (n_row + 15) / 16 * ((n_col + 63) / 64) * size + 8 * row,
+           sizeof factors);
+    const float scale = tile[32 * block + r] * factors[0];
+    const float minimum = tile[32 * block + 16 + r] * factors[1];
+    return scale * (float)level - minimum;
+}
 
 static float element_of(const struct tensor *t, uint64_t i) {
     uint16_t half;
@@ -48,6 +66,9 @@ static float element_of(const struct tensor *t, uint64_t i) {
         memcpy(&x, scales + 4 * (row * ((n_col + 63) / 64) + column / 64), sizeof x);
         return x * (int8_t)t->bytes[i];
     }
+    case WEIGHTS_Q4:
+    case WEIGHTS_Q5:
+        return element_in_tiles(t, i);
     default:
         memcpy(&x, t->bytes + 4 * i, sizeof x);
         return x;
@@ -263,6 +284,36 @@ TEST(q8_serves_wide_products_and_embeddings) {
     }
     assert_true(n_q8 > 0 && n_f16 > 0);
     case_close(&c);
+}
+
+/* The same of types in tiles: what the embeddings are in, what is not read for each token. */
+TEST(tiles_serve_products_and_embeddings) {
+    static const char *const forms[] = {"q4", "q5", "q5:q4", "q4:q8"};
+    for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
+        struct model_case c;
+        case_open(&c, "wt103-zip", forms[k], -1);
+        const char matrices[] = {forms[k][0], forms[k][1], '\0'};
+        const char *embeddings = strchr(forms[k], ':') ? strchr(forms[k], ':') + 1 : matrices;
+        size_t n_embedding = 0, n_tiled = 0;
+        assert_string_equal(txl_model_type(c.model), matrices);
+        for (size_t i = 0; i < txl_model_n_tensor(c.model); i++) {
+            txl_tensor t;
+            txl_model_tensor(c.model, i, &t);
+            const bool table = strncmp(t.name, "embedding.", 10) == 0 && strstr(t.name, ".weight");
+            const bool narrow = t.shape[1] < 64, tiled = strcmp(t.type, matrices) == 0;
+            const char *type = t.n_dim == 1                    ? "f32"
+                               : strstr(t.name, "cluster")     ? "f32"
+                               : narrow                        ? "f16"
+                               : strstr(t.name, "attention.r") ? "q8"
+                               : table                         ? embeddings
+                                                               : matrices;
+            assert_string_equal(t.type, type);
+            n_embedding += table && !narrow;
+            n_tiled += tiled;
+        }
+        assert_true(n_embedding > 0 && n_tiled > 0);
+        case_close(&c);
+    }
 }
 
 /* ---- A trained model ---------------------------------------------------------------------- */

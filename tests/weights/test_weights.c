@@ -204,14 +204,85 @@ TEST(q8_round_trips) {
     assert_int_equal(write_file(scratch_path("v.txl"), &vector, 1, 0, &error), TXL_FORMAT);
 }
 
+static void assert_tiles(const struct weights *w, const char *name) {
+    const struct weights_tensor *t = weights_find(w, name);
+    assert_non_null(t);
+    const int top = t->type == WEIGHTS_Q5 ? Q5_TOP : Q4_TOP;
+    const size_t n_row = (size_t)t->shape[0], n_col = (size_t)t->shape[1];
+    const size_t row = (n_col + 63) / 64 * (top == Q5_TOP ? 704 : 576);
+    assert_int_equal(t->size, (n_row + 15) / 16 * row + 8 * n_row);
+    uint8_t *out = expand(w, t), *tiles = malloc(row);
+    float *x = malloc(16 * n_col * sizeof *x);
+    double *scratch = malloc(tiles_scratch(n_col, NULL) * sizeof *scratch);
+    assert_true(tiles && x && scratch);
+    if (t->raw)
+        assert_memory_equal(t->raw, out, t->size);
+    for (uint32_t b = 0; b + 1 < t->n_block; b++) {
+        uint64_t begin;
+        size_t size;
+        weights_block_extent(t, b, &begin, &size);
+        assert_int_equal(size % (row / ((n_col + 63) / 64)), 0);
+    }
+    for (size_t first = 0; first < n_row; first += 16) {
+        const size_t n = n_row - first < 16 ? n_row - first : 16;
+        float factors[32];
+        for (size_t i = 0; i < n * n_col; i++)
+            x[i] = weight_at(first * n_col + i);
+        assert_true(tiles_round(top, n, n_col, x, NULL, scratch, tiles, factors));
+        assert_memory_equal(tiles, out + first / 16 * row, row);
+        assert_memory_equal(factors, out + (n_row + 15) / 16 * row + 8 * first, 8 * n);
+    }
+    free(scratch);
+    free(x);
+    free(tiles);
+    free(out);
+}
+
+/* Blocks of whole tiles cut rows of tiles and factors alike; matrices follow each other, and
+ * others. */
+TEST(tiles_round_trip) {
+    for (int level = 0; level < 2; level++) {
+        struct weights_source source[] = {
+            source_of("one", WEIGHTS_Q4, 1, 1),        source_of("long", WEIGHTS_Q5, 3, 312347),
+            source_of("wide", WEIGHTS_Q4, 2900, 810),  source_of("q8", WEIGHTS_Q8, 100, 130),
+            source_of("even", WEIGHTS_Q5, 1024, 1024), source_of("narrow", WEIGHTS_Q4, 99999, 3),
+            source_of("f32", WEIGHTS_F32, 5, 70),      source_of("small", WEIGHTS_Q5, 17, 65),
+        };
+        const char *path = scratch_path("weights.txl");
+        txl_error error;
+        struct weights *w;
+        if (write_file(path, source, 8, level, &error) || weights_open(path, &w, &error))
+            fail_msg("%s", error.message);
+        for (size_t i = 0; i < 8; i++)
+            if (source[i].type >= WEIGHTS_Q4)
+                assert_tiles(w, source[i].name);
+        assert_int_equal(((const struct layout_header *)(const void *)w->data)->minor,
+                         LAYOUT_MINOR_OF_1 + 1);
+        assert_int_equal(weights_find(w, "even")->raw != NULL, level == 0);
+        assert_int_equal(txl_file_verify(path, NULL, NULL, &error), TXL_OK);
+        weights_close(w);
+        unlink(path);
+    }
+    struct weights_source vector = source_of("v", WEIGHTS_Q4, 64, 1);
+    txl_error error;
+    vector.n_dim = 1;
+    assert_int_equal(write_file(scratch_path("v.txl"), &vector, 1, 0, &error), TXL_FORMAT);
+    /* With their padding they would have more bytes than numbers count. */
+    const uint64_t many[] = {UINT64_C(1) << 58, 1, 1, 1}, few[] = {UINT64_C(1) << 20, 1, 1, 1};
+    assert_int_equal(weights_expanded_size(WEIGHTS_Q5, 2, many), 0);
+    assert_int_equal(weights_expanded_size(WEIGHTS_Q5, 2, few),
+                     (UINT64_C(1) << 16) * 704 + (8 << 20));
+}
+
 TEST(impossible_weights_are_refused) {
     struct {
         float value;
         enum weights_type type;
         const char *says;
-    } bad[] = {{NAN, WEIGHTS_F32, "element 7"}, {INFINITY, WEIGHTS_BF16, "element 7"},
-               {NAN, WEIGHTS_Q8, "element 7"},  {-INFINITY, WEIGHTS_Q8, "element 7"},
-               {65520, WEIGHTS_F16, "65504"},   {3.4e38f, WEIGHTS_BF16, "bf16"}};
+    } bad[] = {{NAN, WEIGHTS_F32, "element 7"},      {INFINITY, WEIGHTS_BF16, "element 7"},
+               {NAN, WEIGHTS_Q8, "element 7"},       {NAN, WEIGHTS_Q4, "element 7"},
+               {-INFINITY, WEIGHTS_Q8, "element 7"}, {65520, WEIGHTS_F16, "65504"},
+               {3.4e38f, WEIGHTS_BF16, "bf16"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct weights_source source = source_of("w", bad[i].type, 4, 4);
         const char *path = scratch_path("bad.txl");
@@ -508,7 +579,7 @@ TEST(hostile_files_do_no_harm) {
     static const char *const cases[] = {"enwik8-zip", "wt103-zip", "learnable-positions",
                                         "wt103-zip", "hf-bin"};
     for (size_t c = 0; c < 5; c++) {
-        struct image image = load_case(cases[c], c < 3 ? NULL : "q8", (int)(c % 2));
+        struct image image = load_case(cases[c], c < 3 ? NULL : c == 3 ? "q8" : "q4", (int)(c % 2));
         struct image copy = {malloc(image.size), image.size};
         assert_non_null(copy.data);
         struct layout_header header;
@@ -551,7 +622,7 @@ static txl_status read_altered(const struct image *image, size_t offset, const v
     seal(&copy);
     struct weights *w;
     txl_error error;
-    uint8_t out[256];
+    uint8_t out[1024];
     if (weights_open_memory(copy.data, copy.size, "image", &w, &error))
         fail_msg("%s", error.message);
     struct block_coder *coder = block_coder_new(true);
@@ -580,6 +651,24 @@ TEST(impossible_scales_are_refused) {
     }
     assert_int_equal(read_altered(&image, 0, "\x80\x80\x80\x80", BLOCK_RAW), TXL_OK);
     assert_int_equal(read_altered(&image, last, &good[0], BLOCK_PLANES), TXL_FORMAT);
+    free(image.data);
+}
+
+TEST(impossible_factors_are_refused) {
+    struct weights_source source = source_of("w", WEIGHTS_Q4, 2, 33);
+    txl_error error;
+    const char *path = scratch_path("factors.txl");
+    assert_int_equal(write_file(path, &source, 1, 0, &error), TXL_OK);
+    struct image image = load_file(path);
+    const float good[] = {0, 1e30f}, bad[] = {NAN, INFINITY, -1e-3f};
+    for (size_t at = 576; at < 576 + 16; at += 12) { /* the first and the last */
+        for (size_t i = 0; i < 2; i++)
+            assert_int_equal(read_altered(&image, at, &good[i], BLOCK_RAW), TXL_OK);
+        for (size_t i = 0; i < 3; i++)
+            assert_int_equal(read_altered(&image, at, &bad[i], BLOCK_RAW), TXL_FORMAT);
+    }
+    assert_int_equal(read_altered(&image, 572, "\xff\xff\xff\xff", BLOCK_RAW), TXL_OK);
+    assert_int_equal(read_altered(&image, 576, &good[0], BLOCK_PLANES), TXL_FORMAT);
     free(image.data);
 }
 
