@@ -5,16 +5,21 @@
 #include "cli/io/terminal.h"
 #include "cli/model/settings.h"
 #include "cli/options/options.h"
+#include "cli/text/tokens.h"
 #include "commands.h"
 #include "convert/converter.h"
+#include "lib/base/error.h"
 #include "lib/base/output_file.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 struct convert_command_options {
     struct common_options common;
-    const char *output, *name, *vocabulary, *cutoffs;
+    const char *output, *name, *vocabulary, *cutoffs, *calibrate;
     int type, embeddings, memory_start, cluster_order, activation, tokenizer;
     char type_text[WEIGHT_TYPE_TEXT]; /* of type and embeddings */
     int pre_lnorm, same_length;       /* indexes into answers */
@@ -87,21 +92,129 @@ static void print_summary(const char *output, double seconds) {
     terminal_summary("bytes=%lld seconds=%.2f output=%s", bytes, seconds, output);
 }
 
+/* ---- Calibration -------------------------------------------------------------------------- */
+
+/* The first tokens of a text: as many as are predicted, and the one before them. */
+enum { CALIBRATED = 8192 };
+
+struct first_tokens {
+    int32_t ids[CALIBRATED + 1];
+    size_t n;
+};
+
+static txl_status take_token(void *context, const txl_symbol *symbol, txl_error *error) {
+    struct first_tokens *first = context;
+    (void)error;
+    if (symbol->text) /* else a line ended */
+        first->ids[first->n++] = symbol->id;
+    return first->n > CALIBRATED ? TXL_STOPPED : TXL_OK;
+}
+
+/* Reads the text's first tokens; false with the error printed, or when a signal asked to stop. */
+static bool read_tokens(const txl_model *model, const struct convert_command_options *given,
+                        struct first_tokens *first) {
+    char buffer[1 << 12];
+    ssize_t n = 0;
+    struct input input;
+    struct token_reader reader = {0};
+    const txl_encoding encoding = {.lookup = true, .symbol = take_token, .context = first};
+    if (!tokens_open_input(&input, given->calibrate, model, false, &given->common.form))
+        return false;
+    bool good = token_reader_open(&reader, model, &input, &encoding, false);
+    txl_status status = TXL_OK;
+    while (good && !status && (n = input_read(&input, buffer, sizeof buffer)) > 0)
+        status = token_reader_feed(&reader, buffer, (size_t)n);
+    if (good && !status && n == 0 && !signals_stopped())
+        status = token_reader_finish(&reader);
+    good = good && n >= 0 && (!status || first->n > CALIBRATED) && !signals_stopped();
+    token_reader_close(&reader);
+    input_close(&input);
+    return good;
+}
+
+static bool show_calibration(void *context, uint64_t done, uint64_t total) {
+    progress_update(context, (double)done / (double)total, done / (2 * CALIBRATED));
+    return !signals_stopped();
+}
+
+static bool go_on(void *context, uint64_t done, uint64_t total) {
+    (void)context;
+    (void)done;
+    (void)total;
+    return !signals_stopped();
+}
+
+/* Writes the model, rounded by what its matrices see of the text.  An error that was printed has no
+ * message. */
+static txl_status write_calibrated(const txl_model *model,
+                                   const struct convert_command_options *given,
+                                   const struct output_file *out, struct progress *progress,
+                                   txl_error *error) {
+    struct first_tokens *first = calloc(1, sizeof *first);
+    txl_status status = TXL_OK;
+    if (!first)
+        return txl_fail_memory(error, "the tokens of --calibrate", sizeof *first);
+    error->message[0] = '\0';
+    if (!read_tokens(model, given, first))
+        status = signals_stopped() ? TXL_STOPPED : TXL_IO;
+    const txl_calibration calibration = {
+        .ids = first->ids, .n = first->n, .progress = show_calibration, .context = progress};
+    if (!status)
+        status = txl_model_write_calibrated(model, out->file, out->path, given->type_text,
+                                            &calibration, (int)given->common.threads, error);
+    free(first);
+    return status;
+}
+
+/* Converts into `memory`, with the checkpoint's own type, and writes what that file's model
+ * becomes. */
+static txl_status convert_calibrated(const char *source,
+                                     const struct convert_command_options *given,
+                                     const struct convert_options *options,
+                                     const struct output_file *out, int memory, txl_error *error) {
+    struct output_file plain = {.path = given->output, .file = memory};
+    struct convert_options own = *options;
+    struct stat converted = {0};
+    txl_model *model = NULL;
+    void *file = MAP_FAILED;
+    own.type = NULL;
+    own.level = 0;
+    own.progress = go_on;
+    txl_status status = memory < 0 ? txl_fail_memory(error, "the converted model", 0)
+                                   : convert_into(source, &plain, &own, error);
+    if (!status && fstat(memory, &converted) == 0)
+        file = mmap(NULL, (size_t)converted.st_size, PROT_READ, MAP_SHARED, memory, 0);
+    if (!status && file == MAP_FAILED)
+        status = txl_fail_memory(error, "the converted model", (uint64_t)converted.st_size);
+    if (!status)
+        status = txl_model_open_memory(file, (size_t)converted.st_size, source,
+                                       (int)given->common.threads, &model, error);
+    if (!status)
+        status = write_calibrated(model, given, out, options->progress_context, error);
+    txl_model_close(model);
+    if (file != MAP_FAILED)
+        munmap(file, (size_t)converted.st_size);
+    return status;
+}
+
 /* Writes the built-in model: as it is, unless another type is asked for. */
-static txl_status write_built_in(const struct convert_command_options *given, txl_error *error) {
+static txl_status write_built_in(const struct convert_command_options *given,
+                                 struct progress *progress, txl_error *error) {
     struct model model;
     size_t size;
     const void *file = model_built_in(&size);
     const char *type = given->type == CHOICE_UNSET ? NULL : given->type_text;
     txl_status status = model_open_file(&model, BUILT_IN, (int)given->common.threads, false, error);
-    if (!status && type && strcmp(type, txl_model_type(model.handle)) != 0) {
+    if (!status && type && strcmp(type, txl_model_type(model.handle)) != 0 && !given->calibrate) {
         status =
             txl_model_write(model.handle, given->output, type, (int)given->common.threads, error);
     } else if (!status) {
         struct output_file output;
         status = output_file_open(&output, given->output, error);
         if (!status)
-            status = output_file_write(&output, file, size, 0, error);
+            status = given->calibrate
+                         ? write_calibrated(model.handle, given, &output, progress, error)
+                         : output_file_write(&output, file, size, 0, error);
         if (!status)
             status = output_file_commit(&output, error);
         output_file_close(&output);
@@ -124,14 +237,22 @@ static txl_status convert_confined(const char *source, const struct convert_comm
     if (!status)
         status = output_keeper_start(&keeper, &out, error);
     if (!status) {
-        confine(&(struct confinement){.sources = &source,
-                                      .n_source = 1,
-                                      .alone = &given->vocabulary,
-                                      .n_alone = given->vocabulary != NULL});
-        status = convert_into(source, &out, options, error);
+        const char *alone[2];
+        const int memory = given->calibrate ? memfd_create("txl", MFD_CLOEXEC) : -1;
+        size_t n_alone = 0;
+        if (given->vocabulary)
+            alone[n_alone++] = given->vocabulary;
+        if (given->calibrate)
+            alone[n_alone++] = given->calibrate;
+        confine(&(struct confinement){
+            .sources = &source, .n_source = 1, .alone = alone, .n_alone = n_alone});
+        status = given->calibrate ? convert_calibrated(source, given, options, &out, memory, error)
+                                  : convert_into(source, &out, options, error);
         if (!status)
             status = output_keeper_commit(&keeper, error);
         output_keeper_end(&keeper);
+        if (memory >= 0)
+            close(memory);
     }
     output_file_close(&out);
     return status;
@@ -140,20 +261,22 @@ static txl_status convert_confined(const char *source, const struct convert_comm
 static int convert_source(const char *source, const struct convert_command_options *given) {
     struct convert_options options;
     struct progress progress;
-    txl_error error;
+    txl_error error = {0};
     translate_options(given, &options);
     options.note = print_note;
     options.progress = show_progress;
     options.progress_context = &progress;
     struct stat before;
     bool replaces = stat(given->output, &before) == 0 && S_ISREG(before.st_mode);
-    progress_start(&progress, source, "MiB");
+    progress_start(&progress, source, given->calibrate ? "matrices" : "MiB");
     signals_set_mapped(source);
     txl_status status = model_is_built_in(source)
-                            ? write_built_in(given, &error)
+                            ? write_built_in(given, &progress, &error)
                             : convert_confined(source, given, &options, &error);
     signals_set_mapped(NULL);
     progress_end(&progress);
+    if (status && error.message[0] == '\0') /* it was printed */
+        return status == TXL_STOPPED ? signals_status() : STATUS_FAILURE;
     if (!terminal_report(status, &error))
         return status == TXL_STOPPED ? signals_status() : STATUS_FAILURE;
     if (replaces)
@@ -177,13 +300,17 @@ static int run(const struct command *command, void *values, struct operands *ope
         return options_wrong(command, EMBEDDINGS_WRONG);
     if (given->type != CHOICE_UNSET)
         weight_type_text(given->type, given->embeddings, given->type_text);
+    if (given->calibrate && (given->type_text[0] != 'q' || given->type_text[1] == '8'))
+        return options_wrong(command, "--calibrate needs --type q4 or q5");
     if (model_is_built_in(operands->items[0]) &&
-        options_any_given(command, values,
-                          (const char *[]){"output", "type", "embeddings", COMMON_NAMES, NULL},
-                          false))
-        return options_wrong(command, BUILT_IN
-                             " is converted with --output, --type and --embeddings alone: it "
-                             "is a weights file, which states everything else");
+        options_any_given(
+            command, values,
+            (const char *[]){"output", "type", "embeddings", "calibrate", COMMON_NAMES, NULL},
+            false))
+        return options_wrong(command,
+                             BUILT_IN " is converted with --output, --type, --embeddings and "
+                                      "--calibrate alone: it is a weights file, which states "
+                                      "everything else");
     return convert_source(operands->items[0], given);
 }
 
@@ -205,6 +332,10 @@ static const struct option_row options[] = {
      "and 4 bits with a scale and a minimum for each 32",
      .choices = weight_types, .standard = "the checkpoint's; float64 becomes f32"},
     EMBEDDINGS_ROW(PLACE(embeddings)),
+    {"calibrate", OPTION_STRING, PLACE(calibrate),
+     "with --type q4 or q5: round so that errors cancel in what the model sees of the first 8,192 "
+     "tokens of TEXT, which takes minutes; not for an XLNet",
+     .argument = "TEXT", .file = FILE_READ},
     {"level", OPTION_INTEGER, PLACE(level),
      "compress with zstd at level N; 0: not at all, so that the weights are used in the "
      "file",
@@ -250,8 +381,8 @@ static const struct option_row options[] = {
 static const struct operand_row operands[] = {
     {.name = "SOURCE",
      .help = "checkpoint: a folder or a file; " BUILT_IN
-             ": the model within the program, which takes no other option than --output, --type "
-             "and --embeddings",
+             ": the model within the program, which takes no other option than --output, --type, "
+             "--embeddings and --calibrate",
      .model = true},
     {0}};
 

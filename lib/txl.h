@@ -727,6 +727,24 @@ TXL_API txl_status txl_model_new(const char *settings_json, const void *vocabula
 TXL_API txl_status txl_model_write(const txl_model *model, const char *path, const char *type,
                                    int threads, txl_error *error);
 
+/* A text that rounding is calibrated by. */
+typedef struct txl_calibration {
+    const int32_t *ids; /* [n], n >= 2: 8,192 and one are enough */
+    size_t n;
+    bool (*progress)(void *context, uint64_t done, uint64_t total); /* NULL, or false stops */
+    void *context;
+} txl_calibration;
+
+/* The same for a `type` of "q4" or "q5" with `calibration` (Frantar et al. 2023, "GPTQ"): the model
+ * reads the text in the exact arithmetic, and where an element of a layer's matrix is rounded,
+ * later columns of its row make up for the error that the matrix's inputs in the text would see.
+ * The result is the same on every processor.  Needs a Transformer-XL whose attention the exact
+ * arithmetic covers, not opened compressed, and about 1 GB of memory.  Writes to the open file,
+ * which is empty, and which messages call `name`. */
+TXL_API txl_status txl_model_write_calibrated(const txl_model *model, int file, const char *name,
+                                              const char *type, const txl_calibration *calibration,
+                                              int threads, txl_error *error);
+
 /* The ids of a text, each in as few bytes as the vocabulary's size allows. */
 typedef struct txl_ids txl_ids;
 

@@ -570,6 +570,8 @@ static void multiply_by_sgemm(struct product *p) {
 void compute_product(const struct compute *compute, size_t n_x, const float *x, size_t ldx,
                      const struct matrix *w, const float *bias, enum activation activation,
                      float *y, size_t ldy) {
+    if (compute->observe)
+        compute->observe(compute->observer, compute, w, n_x, x, ldx);
     read_ahead_begin(compute->ahead, n_x <= FEW_ROWS ? w : NULL);
     struct operand operand = compute_prepare(compute, n_x, x, ldx, w);
     struct product p = {compute, operand, ldy, 0, 0, bias, w, activation, y};

@@ -18,6 +18,11 @@ struct compute {
     size_t scratch_size;
     float *packed; /* [packed_size]: the rows of the current product, packed for its kernels */
     struct read_ahead *ahead;
+
+    /* NULL, or sees X before each compute_product, which has the same arguments. */
+    void (*observe)(void *observer, const struct compute *compute, const struct matrix *w,
+                    size_t n_x, const float *x, size_t ldx);
+    void *observer;
 };
 
 /* Takes the memory from the arena.  `packed_size` is the largest compute_packed of all products to

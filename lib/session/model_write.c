@@ -1,9 +1,12 @@
 /* Writes an open model as a weights file. */
+#include "calibrate.h"
 #include "model.h"
 
 #include "lib/base/error.h"
+#include "lib/base/files.h"
 #include "lib/base/json_memory.h"
 #include "lib/base/numbers.h"
+#include "lib/base/output_file.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +16,7 @@ enum { LEVEL = 1 }; /* zstd's: the fastest that saves space */
 struct tensor_source {
     const txl_model *model;
     size_t i;
+    struct calibrator *calibrator;
 };
 
 /* Reads elements [first, first + count) as f32, widening row by row. */
@@ -83,7 +87,7 @@ static txl_status list_sources(const txl_model *model, struct weights_types type
         if (!model->tensors.element[i])
             return txl_fail(error, TXL_ARGUMENT, "%s: a model opened compressed is not written",
                             w->name);
-        context[i] = (struct tensor_source){model, i};
+        context[i] = (struct tensor_source){.model = model, .i = i};
         source[i] = (struct weights_source){
             .n_dim = t->n_dim, .read = read_elements, .context = &context[i]};
         snprintf(source[i].name, sizeof source[i].name, "%s", t->name);
@@ -102,20 +106,54 @@ static char *settings_with_type(const txl_model *model, const char *type) {
     return text;
 }
 
-txl_status txl_model_write(const txl_model *model, const char *path, const char *type, int threads,
-                           txl_error *error) {
+static txl_status calibrate(void *context, const struct tile_calibration **calibration,
+                            txl_error *error) {
+    const struct tensor_source *s = context;
+    return calibrator_get(s->calibrator, s->i, calibration, error);
+}
+
+/* Embeddings are not calibrated: most of their rows are read, not multiplied. */
+static bool is_calibrated(const txl_model *model, size_t i, enum weights_type type) {
+    const char *name = model->weights->tensor[i].name;
+    const struct parameter *p = parameter_find(model->family->parameters, name);
+    return weights_in_tiles(type) && p &&
+           !(p->scope == PARAMETER_BAND && ends_with(name, ".weight"));
+}
+
+static txl_status start_calibration(const txl_model *model, const txl_calibration *how, int threads,
+                                    struct weights_source *source, struct tensor_source *context,
+                                    bool *wanted, struct calibrator **calibrator,
+                                    txl_error *error) {
+    const size_t n = model->weights->n_tensor;
+    for (size_t i = 0; i < n; i++)
+        wanted[i] = is_calibrated(model, i, source[i].type);
+    txl_status status = calibrator_new(model, how, wanted, threads, calibrator, error);
+    for (size_t i = 0; i < n && !status; i++) {
+        context[i].calibrator = *calibrator;
+        source[i].calibrate = calibrate;
+    }
+    return status;
+}
+
+static txl_status write_model(const txl_model *model, struct output_file *out, const char *type,
+                              const txl_calibration *how, int threads, txl_error *error) {
     const struct weights *w = model->weights;
     struct weights_types types;
+    struct calibrator *calibrator = NULL;
     txl_status status = weights_types_read(type, &types, error);
     if (status)
         return status;
     struct weights_source *source = calloc(w->n_tensor + 1, sizeof *source);
     struct tensor_source *context = calloc(w->n_tensor + 1, sizeof *context);
+    bool *wanted = calloc(w->n_tensor + 1, sizeof *wanted);
     char *settings = settings_with_type(model, weights_type_name(types.matrices));
-    if (!source || !context || !settings)
+    if (!source || !context || !wanted || !settings)
         status = txl_fail_memory(error, "the list of tensors", w->n_tensor * sizeof *source);
     if (!status)
         status = list_sources(model, types, source, context, error);
+    if (!status && how)
+        status =
+            start_calibration(model, how, threads, source, context, wanted, &calibrator, error);
     struct weights_contents contents = {
         .settings = settings,
         .major = settings_major(model->family->settings, model->settings),
@@ -126,9 +164,39 @@ txl_status txl_model_write(const txl_model *model, const char *path, const char 
         .level = LEVEL,
         .threads = threads};
     if (!status)
-        status = weights_write(path, &contents, error);
+        status = weights_write_into(out, &contents, error);
+    calibrator_free(calibrator);
     free(source);
     free(context);
+    free(wanted);
     free(settings);
     return status;
+}
+
+txl_status txl_model_write(const txl_model *model, const char *path, const char *type, int threads,
+                           txl_error *error) {
+    struct output_file out;
+    txl_status status = output_file_open(&out, path, error);
+    if (!status)
+        status = write_model(model, &out, type, NULL, threads, error);
+    if (!status)
+        status = output_file_commit(&out, error);
+    output_file_close(&out);
+    return status;
+}
+
+txl_status txl_model_write_calibrated(const txl_model *model, int file, const char *name,
+                                      const char *type, const txl_calibration *calibration,
+                                      int threads, txl_error *error) {
+    struct output_file out = {.path = name, .file = file};
+    if (model->family->number != TXL_FAMILY_TRANSFORMER_XL)
+        return txl_fail(error, TXL_UNSUPPORTED,
+                        "%s: an XLNet is not calibrated, only a Transformer-XL",
+                        model->weights->name);
+    if (type[0] != 'q' || type[1] == '8')
+        return txl_fail(error, TXL_ARGUMENT, "calibration is for weights in q4 and q5, not in %s",
+                        type);
+    if (calibration->n < 2)
+        return txl_fail(error, TXL_ARGUMENT, "calibration needs a text of two tokens and more");
+    return write_model(model, &out, type, calibration, threads, error);
 }

@@ -168,7 +168,7 @@ void weights_release_block(const struct weights *weights, const struct weights_t
 
 /* A tensor to be written: `read` gives its elements [first, first + count) in row-major order, as
  * f32, called with ascending ranges.  Those of q8 may overlap by less than Q8_BLOCK.  Matrices in
- * tiles may have a `calibration`. */
+ * tiles ask `calibrate` before the first of their rows, unless it is NULL. */
 struct weights_source {
     char name[WEIGHTS_MAX_NAME + 1];
     enum weights_type type;
@@ -176,7 +176,9 @@ struct weights_source {
     uint64_t shape[WEIGHTS_MAX_DIM];
     txl_status (*read)(void *context, uint64_t first, size_t count, float *out, txl_error *error);
     void *context;
-    const struct tile_calibration *calibration; /* NULL: levels are the nearest */
+    /* Sets *calibration, until the next call of any; to NULL: levels are the nearest. */
+    txl_status (*calibrate)(void *context, const struct tile_calibration **calibration,
+                            txl_error *error);
 };
 
 struct weights_contents {

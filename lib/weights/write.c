@@ -185,6 +185,7 @@ static txl_status flush_slots(struct writer *w, txl_error *error) {
 /* Rows of tiles that are rounded together, a task each. */
 struct rounding {
     const struct weights_source *source;
+    const struct tile_calibration *calibration;
     size_t n_row; /* of all tasks together */
     const float *x;
     double *scratch; /* tiles_scratch() for each thread */
@@ -198,8 +199,8 @@ static void round_tiles(void *context, int i, int thread) {
     const size_t n_col = (size_t)r->source->shape[1], first = (size_t)i * TILE_HEIGHT;
     const size_t n = r->n_row - first < TILE_HEIGHT ? r->n_row - first : TILE_HEIGHT;
     const int top = weights_top(r->source->type);
-    double *scratch = r->scratch + (size_t)thread * tiles_scratch(n_col, r->source->calibration);
-    if (!tiles_round(top, n, n_col, r->x + first * n_col, r->source->calibration, scratch,
+    double *scratch = r->scratch + (size_t)thread * tiles_scratch(n_col, r->calibration);
+    if (!tiles_round(top, n, n_col, r->x + first * n_col, r->calibration, scratch,
                      r->tiles + (size_t)i * tile_row_bytes(top, n_col), r->factors + 2 * first))
         r->too_large = true;
 }
@@ -238,10 +239,14 @@ static txl_status round_matrix(struct writer *w, const struct weights_source *so
     size_t rows = ROUNDED_ELEMENTS / (TILE_HEIGHT * n_col);
     rows = TILE_HEIGHT * (rows < threads ? threads : rows);
     struct rounding r = {.source = source};
-    float *x = calloc(rows * n_col, sizeof *x);
-    r.scratch = calloc(threads * tiles_scratch(n_col, source->calibration), sizeof *r.scratch);
     txl_status status = flush_slots(w, error); /* they may be in w->tiles */
-    if (!status && (!x || !r.scratch))
+    if (!status && source->calibrate)
+        status = source->calibrate(source->context, &r.calibration, error);
+    if (status)
+        return status;
+    float *x = calloc(rows * n_col, sizeof *x);
+    r.scratch = calloc(threads * tiles_scratch(n_col, r.calibration), sizeof *r.scratch);
+    if (!x || !r.scratch)
         status = txl_fail_memory(error, "rows of a matrix", rows * n_col * sizeof *x);
     for (uint64_t first = 0; first < n_row && !status; first += rows) {
         r.n_row = (size_t)smaller(rows, n_row - first);
