@@ -20,7 +20,7 @@ const struct tiny tiny_models[] = {
     {"characters", 0, 64, 1, NULL, false, false, false, "empty", "q8", 0},
     {"characters", 0, 64, 2, NULL, false, true, false, "zeros", "q8", 1},
     {"characters", 0, 64, 1, NULL, true, false, false, "empty", "q4", 1},
-    {"characters", 0, 64, 2, "3,8", false, true, false, "zeros", "q5:q8", 0},
+    {"characters", 0, 64, 2, NULL, false, true, false, "zeros", "q5:q8", 0},
     {"xlnet", 0, 4, 1, NULL, false, false, false, NULL, "f32", 0, "gelu"},
     {"xlnet", 1, 4, 1, NULL, false, true, false, NULL, "bf16", 1, "relu"},
     {"xlnet", 0, 64, 1, NULL, false, false, false, NULL, "q8", 1, "swish"},
