@@ -400,6 +400,153 @@ TEST(test_hostile) {
     }
 }
 
+/* ---- Entries and blocks at their bounds --------------------------------------------------- */
+
+/* The case's bundle with `n` bytes appended to the entry of the first name that begins with the
+ * `n_key` bytes: of two fields with one number the last counts. */
+static const char *append_field(const char *name, const char *key, size_t n_key, const char *field,
+                                size_t n) {
+    struct mapped_file file;
+    struct table table;
+    txl_error error;
+    size_t size;
+    char value[4096];
+    lay_out(name, name);
+    assert_int_equal(mapped_file_open(bundle_file(name, ".index"), &file, &error), TXL_OK);
+    assert_int_equal(table_read(&file, &table, &error), TXL_OK);
+    size_t i = 0;
+    while (i < table.n &&
+           (table.entries[i].key_length < n_key || memcmp(table.entries[i].key, key, n_key) != 0))
+        i++;
+    assert_true(i < table.n && table.entries[i].length + n <= sizeof value);
+    memcpy(value, table.entries[i].value, table.entries[i].length);
+    memcpy(value + table.entries[i].length, field, n);
+    table.entries[i].value = (const uint8_t *)value;
+    table.entries[i].length += n;
+    uint8_t *bytes = bundle_table(table.entries, table.n, 16, &size);
+    const char *path = write_file("model.ckpt-0.index", bytes, size);
+    free(bytes);
+    table_free(&table);
+    mapped_file_close(&file);
+    return path;
+}
+
+TEST(bounds_of_entries) {
+    static const char part[] = {0, 't', 'r', 'a', 'n', 's'};
+    static const struct {
+        const char *name, *key;
+        size_t n_key;
+        const char *field;
+        size_t n;
+        const char *message;
+    } cases[] = {
+        {"plain", kernel, sizeof kernel - 1, "\x18\x01", 2, "it is in none of the data files"},
+        {"plain", "global_step", 11, "\x28\x10", 2, "its size does not fit its shape"},
+        {"slices-right", kernel, sizeof kernel - 1, "\x3a\x08\x0a\x02\x10\x00\x0a\x02\x10\x00", 10,
+         "one of its parts lies outside it"},
+        {"slices-right", part, sizeof part, "\x3a\x00", 2, "its entry is malformed"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_unread(
+            append_field(cases[i].name, cases[i].key, cases[i].n_key, cases[i].field, cases[i].n),
+            TXL_FORMAT, cases[i].message);
+}
+
+/* Appends a block with its trailer to the file; `place` receives where it is, as two varints. */
+static void put_raw_block(struct buffer *file, const char *content, size_t n, char place[4]) {
+    const uint8_t type = 0;
+    uint32_t crc = crc32c(crc32c(0, content, n), &type, 1);
+    crc = (crc >> 15 | crc << 17) + UINT32_C(0xa282ead8);
+    assert_true(file->length < 64 * 128 && n < 64 * 128);
+    place[0] = (char)((file->length & 127) | 128);
+    place[1] = (char)(file->length >> 7);
+    place[2] = (char)((n & 127) | 128);
+    place[3] = (char)(n >> 7);
+    assert_true(buffer_append(file, content, n) && buffer_append(file, (const char *)&type, 1) &&
+                buffer_append(file, (const char *)&crc, 4));
+}
+
+/* Reads a table of one or two data blocks as they are given, the entries of the index being "m" and
+ * "z"; `reach` is added to the size of the first. */
+static txl_status read_blocks(const char *first, size_t n_first, const char *second,
+                              size_t n_second, int reach, txl_error *error) {
+    struct buffer file = {0};
+    char place[2][4], index[64], foot[48] = {0};
+    size_t n = 0;
+    const char *content[] = {first, second}, keys[] = {'m', 'z'};
+    const size_t length[] = {n_first, n_second};
+    for (int i = 0; i < 2 && content[i]; i++) {
+        put_raw_block(&file, content[i], length[i], place[i]);
+        place[i][2] = (char)(place[i][2] + (i == 0 ? reach : 0));
+        memcpy(index + n, (const char[]){0, 1, 4, keys[i]}, 4);
+        memcpy(index + n + 4, place[i], 4);
+        n += 8;
+    }
+    memcpy(index + n, "\0\0\0\0\1\0\0\0", 8);
+    put_raw_block(&file, index, n + 8, foot + 2);
+    memcpy(foot + 40, "\x57\xfb\x80\x8b\x24\x75\x47\xdb", 8);
+    assert_true(buffer_append(&file, foot, sizeof foot));
+    const char *path = write_file("blocks", (const unsigned char *)file.data, file.length);
+    struct mapped_file mapped;
+    struct table table;
+    assert_int_equal(mapped_file_open(path, &mapped, error), TXL_OK);
+    txl_status status = table_read(&mapped, &table, error);
+    table_free(&table);
+    mapped_file_close(&mapped);
+    unlink(path);
+    buffer_free(&file);
+    return status;
+}
+
+#define END_OF_BLOCK "\0\0\0\0\1\0\0\0" /* one restart point */
+
+TEST(bounds_of_blocks) {
+    static const struct {
+        const char *first;
+        size_t n_first;
+        const char *second;
+        size_t n_second;
+        int reach;
+        const char *message; /* NULL: it is read */
+    } cases[] = {
+        {"\0\1\1ax" END_OF_BLOCK, 13, NULL, 0, 0, NULL},
+        {"\0\1\2ax" END_OF_BLOCK, 13, NULL, 0, 0, "a block's entry does not end within it"},
+        {"\0\1\0a\2\1\0b" END_OF_BLOCK, 16, NULL, 0, 0, "a key shares more with the one before"},
+        {"\0\0\0\0\2\0\0\0", 8, NULL, 0, 0, "a block's restart points do not fit it"},
+        {"\0\1\0a" END_OF_BLOCK, 12, "\0\1\0n" END_OF_BLOCK, 12, 0, NULL},
+        {"\0\1\0a" END_OF_BLOCK, 12, "\0\1\0m" END_OF_BLOCK, 12, 0, "its keys are not in order"},
+        /* The trailer of the first block would be in the footer. */
+        {"\0\1\0a" END_OF_BLOCK, 12, NULL, 0, 21, "a block's checksum differs"},
+        {"\0\1\0a" END_OF_BLOCK, 12, NULL, 0, 22, "a block of the index reaches beyond it"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        txl_error error = {0};
+        txl_status status = read_blocks(cases[i].first, cases[i].n_first, cases[i].second,
+                                        cases[i].n_second, cases[i].reach, &error);
+        if (status != (cases[i].message ? TXL_FORMAT : TXL_OK))
+            fail_msg("case %zu: %d: %s", i, status, error.message);
+        if (cases[i].message)
+            assert_says(&error, cases[i].message);
+    }
+}
+
+TEST(the_longest_name) {
+    char block[TABLE_MAX_KEY + 64];
+    for (size_t more = 0; more < 2; more++) {
+        txl_error error;
+        size_t length = TABLE_MAX_KEY + more, n = 0;
+        block[n++] = 0;
+        block[n++] = (char)((length & 127) | 128);
+        block[n++] = (char)(length >> 7);
+        block[n++] = 0;
+        memset(block + n, 'a', length);
+        n += length;
+        memcpy(block + n, END_OF_BLOCK, 8);
+        assert_int_equal(read_blocks(block, n + 8, NULL, 0, 0, &error),
+                         more ? TXL_UNSUPPORTED : TXL_OK);
+    }
+}
+
 TEST(test_data_files) {
     static const char pointer[] = "version https://git-lfs.github.com/spec/v1\n";
     size_t size;
