@@ -1,5 +1,6 @@
 /* Compares what txl ppl says about items with what the library computes: texts after <eos>, their
  * context and what is before all of them; regions; the entropy before words. */
+#include "cli/ppl/region_rows.h"
 #include "tests/model_cases.h"
 #include "tests/unit.h"
 
@@ -162,6 +163,26 @@ TEST(items_are_scored_as_the_library_scores) {
         check(names[i], "Ye may", "", "--context-text 'Ye may'");
         check(names[i], "Ye may", "eat", "--context-text 'Ye may'");
     }
+}
+
+/* Bars part a text; a seam keeps one blank, the space if there is one, between two words alone. */
+TEST(bars_part_a_text) {
+    static const char *const cases[][2] = {
+        {"a\\|", "a|"},     {"a\\", "a\\"},       {"| a", "/a"},  {"a\t| b", "a/ b"},
+        {"a |\tb", "a/ b"}, {"a\t|\tb", "a/\tb"}, {"a | ", "a/"}, {"a|b", "a/b"},
+        {"a||b", "a//b"},   {"a \n| b", "a/\nb"},
+    };
+    struct regions regions = {0};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char parts[64] = "";
+        assert_true(regions_part(&regions, cases[i][0], strlen(cases[i][0])));
+        for (size_t k = 1, begin = 0; k < regions.n; begin = regions.list[k++].end)
+            snprintf(parts + strlen(parts), sizeof parts - strlen(parts), "%s%.*s",
+                     k > 1 ? "/" : "", (int)(regions.list[k].end - begin),
+                     regions.text.data + begin);
+        assert_string_equal(parts, cases[i][1]);
+    }
+    regions_free(&regions);
 }
 
 int main(void) {
