@@ -360,7 +360,7 @@ bool preference_print(const struct preference *p, const char *name) {
                            (int)p->n_b, p->b);
     if (asprintf(&who, "%s: %.*s has fewer nats than %.*s%s", name, (int)p->n_a, p->a, (int)p->n_b,
                  p->b, region) < 0)
-        return terminal_error("out of memory");
+        return output_lacks_memory();
     good = print_counts(who, &p->all);
     free(who);
     for (size_t i = 0; i < p->n_value && good; i++) {
@@ -369,7 +369,7 @@ bool preference_print(const struct preference *p, const char *name) {
             continue;
         if (asprintf(&who, "%s: %s %.*s:", name, p->by, (int)value->length,
                      value->text ? value->text : "") < 0)
-            return terminal_error("out of memory");
+            return output_lacks_memory();
         good = print_counts(who, &value->counts);
         free(who);
     }

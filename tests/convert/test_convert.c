@@ -495,7 +495,7 @@ TEST(flags_override_richer_checkpoints) {
         assert_refused(source, &o, TXL_ARGUMENT, "unknown tokenizer \"letters\"");
         o.tokenizer = NULL;
         o.type = "q7";
-        assert_refused(source, &o, TXL_ARGUMENT, "unknown type \"q7\"");
+        assert_refused(source, &o, TXL_ARGUMENT, "unknown type of weights \"q7\"");
         o.type = NULL;
         o.has_attn_type = true;
         o.attn_type = ATTENTION_LEARNED_DISTANCE;
@@ -969,8 +969,8 @@ TEST(q8_leaves_what_it_does_not_serve) {
     assert_q8_makes(&state, &o, "layer.0.attention.o", "f16");
     tensor_of(&state, "r_emb")->x[1] = NAN;
     assert_state_refused(&state, &o, TXL_FORMAT, "must be finite");
-    o.type = "q4";
-    assert_state_refused(&state, &o, TXL_ARGUMENT, "f32, f16, bf16 and q8");
+    o.type = "q3";
+    assert_state_refused(&state, &o, TXL_ARGUMENT, "f32, f16, bf16, q8, q5 and q4");
     free_state(&state);
 }
 
