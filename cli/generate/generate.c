@@ -400,15 +400,21 @@ static int run(const struct command *command, void *values, struct operands *ope
     if (!options->prompts) /* whose lines may have another temperature */
         choose_greedy(options);
     output_set_raw(options->raw_output);
-    struct generate g = {.options = options,
-                         .keeps = options->save_memory || options->interactive,
-                         .done = "length",
-                         .prompt.input.handle = -1};
-    status = !set_up(&g, options)   ? STATUS_FAILURE
-             : options->interactive ? generate_by_turns(&g, options, command)
-             : options->prompts     ? generate_prompts(&g, options, command)
-                                    : generate_samples(&g);
-    clean_up(&g);
+    struct generate *g = calloc(1, sizeof *g); /* too large for a stack whose growth may fail */
+    if (!g) {
+        terminal_error("out of memory");
+        return STATUS_FAILURE;
+    }
+    g->options = options;
+    g->keeps = options->save_memory || options->interactive;
+    g->done = "length";
+    g->prompt.input.handle = -1;
+    status = !set_up(g, options)    ? STATUS_FAILURE
+             : options->interactive ? generate_by_turns(g, options, command)
+             : options->prompts     ? generate_prompts(g, options, command)
+                                    : generate_samples(g);
+    clean_up(g);
+    free(g);
     return status;
 }
 

@@ -671,22 +671,28 @@ static const struct ppl_options defaults = {.session = SESSION_UNSET,
 
 static int run(const struct command *command, void *values, struct operands *files) {
     const struct ppl_options *options = values;
-    struct ppl ppl = {.options = options};
+    struct ppl *ppl = calloc(1, sizeof *ppl); /* too large for a stack whose growth may fail */
+    if (!ppl) {
+        terminal_error("out of memory");
+        return STATUS_FAILURE;
+    }
+    ppl->options = options;
     int status = ppl_options_check(command, options, files);
     if (status == OPTIONS_RUN)
-        status = parse_arguments(command, &ppl);
+        status = parse_arguments(command, ppl);
     if (status == OPTIONS_RUN)
-        status = options->merge ? merge_shards(options, files) : open_and_score(&ppl, files);
-    tables_close(&ppl.tables);
-    free(ppl.held);
-    report_abandon(&ppl.report);
-    heat_close(&ppl.heat);
-    close_scorer(&ppl);
-    items_close(&ppl.items);
-    evaluation_free(&ppl.evaluation);
-    sweep_free(&ppl.sweep);
-    model_close(&ppl.other);
-    model_close(&ppl.model);
+        status = options->merge ? merge_shards(options, files) : open_and_score(ppl, files);
+    tables_close(&ppl->tables);
+    free(ppl->held);
+    report_abandon(&ppl->report);
+    heat_close(&ppl->heat);
+    close_scorer(ppl);
+    items_close(&ppl->items);
+    evaluation_free(&ppl->evaluation);
+    sweep_free(&ppl->sweep);
+    model_close(&ppl->other);
+    model_close(&ppl->model);
+    free(ppl);
     return status;
 }
 

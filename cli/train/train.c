@@ -990,12 +990,19 @@ static int run(const struct command *command, void *values, struct operands *tex
     int status = check_options(command, options);
     if (status != OPTIONS_RUN)
         return status;
-    struct train t = {.options = options, .peers = peers};
-    txl_status prepared = prepare_all(&t, texts->items, texts->n);
-    status = !prepared                 ? run_training(&t)
+    struct train *t = calloc(1, sizeof *t); /* too large for a stack whose growth may fail */
+    if (!t) {
+        terminal_error("out of memory");
+        return STATUS_FAILURE;
+    }
+    t->options = options;
+    t->peers = peers;
+    txl_status prepared = prepare_all(t, texts->items, texts->n);
+    status = !prepared                 ? run_training(t)
              : prepared == TXL_STOPPED ? signals_status()
                                        : STATUS_FAILURE;
-    close_all(&t);
+    close_all(t);
+    free(t);
     return status;
 }
 
