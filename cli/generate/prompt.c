@@ -211,13 +211,6 @@ static txl_status feed_held(struct prompt *prompt, struct progress *progress, tx
     return status;
 }
 
-/* The piece that is a blank alone, or -1. */
-static int32_t blank_piece(const struct prompt *prompt) {
-    const txl_model *model = prompt->model->handle;
-    bool pieces = !prompt->ids && txl_kind_unit(txl_model_kind(model)) == TXL_UNIT_PIECE;
-    return pieces ? txl_model_id(model, WORD_MARK, WORD_MARK_BYTES) : -1;
-}
-
 /* Receives a token of the context or the prompt. */
 static txl_status take_symbol(void *context, const txl_symbol *symbol, txl_error *error) {
     struct prompt *prompt = context;
@@ -227,7 +220,7 @@ static txl_status take_symbol(void *context, const txl_symbol *symbol, txl_error
         prompt->in_line = false;
         return TXL_OK;
     }
-    const int32_t blank = blank_piece(prompt);
+    const int32_t blank = prompt->blank_piece;
     if (blank >= 0 && symbol->id == blank) {
         prompt->blanks++;
         return TXL_OK;
@@ -337,12 +330,20 @@ static bool start_from_memory(struct prompt *prompt) {
     return true;
 }
 
+/* The piece that is a blank alone, or -1. */
+static int32_t find_blank_piece(const struct prompt *prompt) {
+    const txl_model *model = prompt->model->handle;
+    bool pieces = !prompt->ids && txl_kind_unit(txl_model_kind(model)) == TXL_UNIT_PIECE;
+    return pieces ? txl_model_id(model, WORD_MARK, WORD_MARK_BYTES) : -1;
+}
+
 static bool start_prompt(struct prompt *prompt) {
     /* Has room for a blank before the typed text and a line end after it. */
     prompt->chunk_size =
         prompt->learner ? prompt->reading->tgt_len + 1 : reading_chunk(prompt->reading);
     prompt->chunk = calloc(prompt->chunk_size + 2, sizeof *prompt->chunk);
     prompt->n_chunk = prompt->n_line_end = 0;
+    prompt->blank_piece = find_blank_piece(prompt);
     prompt->blanks = 0;
     prompt->after_blank = prompt->after_line = false;
     prompt->tokens = prompt->before = prompt->round = prompt->left_out = 0;

@@ -77,7 +77,8 @@ struct prompt {
     struct unknown unknown;
     char line_end[2]; /* not yet echoed: it may be the one that is dropped */
     size_t n_line_end;
-    char tail;       /* last byte, 0: none */
+    char tail;           /* last byte, 0: none */
+    int32_t blank_piece; /* the piece that is a blank alone, or -1 */
     uint64_t blanks; /* tokens of blanks that wait: at the end of a text of pieces they are not fed,
                       * for the next word has its blank within it */
     bool after_blank; /* the prompt ended with some */
