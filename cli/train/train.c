@@ -687,19 +687,11 @@ static bool open_saved(struct train *t) {
 }
 
 static void note_training(const struct train *t, const txl_model *model) {
-    uint64_t bytes = txl_trainer_bytes(model, &t->run.training), parameters = 0;
-    for (size_t i = 0; i < txl_model_n_tensor(model); i++) {
-        txl_tensor tensor;
-        uint64_t n = 1;
-        txl_model_tensor(model, i, &tensor);
-        for (int d = 0; d < tensor.n_dim; d++)
-            n *= tensor.shape[d];
-        parameters += n;
-    }
+    uint64_t bytes = txl_trainer_bytes(model, &t->run.training);
     terminal_note("%.1f million parameters, %d symbols, %zu tokens of text, %zu held out, %.0f MB "
                   "of memory",
-                  (double)parameters / 1e6, (int)txl_model_n_token(model), txl_ids_count(t->ids),
-                  t->heldout.list.n, (double)bytes / 1e6);
+                  (double)model_parameters(model) / 1e6, (int)txl_model_n_token(model),
+                  txl_ids_count(t->ids), t->heldout.list.n, (double)bytes / 1e6);
     if (t->run.hours > 0)
         terminal_note("the learning rate follows the clock: another run will differ");
     if (t->run.holds_out && t->heldout.list.n < FEW_HELD_OUT)
