@@ -67,55 +67,6 @@ enum given {
     N_GIVEN
 };
 
-static const char *const given_names[N_GIVEN] = {
-    [BATCH] = "--batch",
-    [SHARD] = "--shard",
-    [MERGE] = "--merge",
-    [PER_LINE] = "--per-line",
-    [ITEMS] = "--items",
-    [CONTEXT] = "--context",
-    [CONTEXT_TEXT] = "--context-text",
-    [SLIDING_WINDOW] = "--sliding-window",
-    [SWEEP_MEMORY] = "--sweep-memory",
-    [REFRESH] = "--refresh",
-    [TGT_LEN] = "--tgt-len",
-    [MEM_LEN] = "--mem-len",
-    [SAME_LENGTH] = "--same-length",
-    [MEMORY_TYPE] = "--memory-type",
-    [COMPUTE] = "--compute",
-    [EXACT] = "--arithmetic exact",
-    [SESSION] = "settings",
-    [LOW_MEMORY] = "--low-memory",
-    [MODEL] = "--model",
-    [PRESET] = "--preset",
-    [COMPARE] = "--compare",
-    [CACHE] = "--cache",
-    [DYNAMIC] = "--dynamic",
-    [DYNAMIC_OUTPUT] = "--dynamic-output",
-    [IDS] = "--ids",
-    [UNWRAP] = "--unwrap",
-    [SKIP_UNKNOWN] = "--skip-unknown",
-    [NO_EOS] = "--no-eos",
-    [MAX_TOKENS] = "--max-tokens",
-    [PER_TOKEN] = "--per-token",
-    [PER_WORD] = "--per-word",
-    [PER_REGION] = "--per-region",
-    [LOGPROBS] = "--logprobs",
-    [SPACE_WITH] = "--space-with",
-    [ENTROPY] = "--entropy",
-    [COLUMNS] = "--columns",
-    [PREFER] = "--prefer",
-    [PREFER_REGION] = "--prefer-region",
-    [PREFER_BY] = "--prefer-by",
-    [HEAT] = "--heat",
-    [REPORT] = "--report",
-    [JSON] = "--json",
-    [FAIL_ABOVE] = "--fail-above",
-    [A_TABLE] = "a table on standard output",
-    [A_FILE] = "FILE",
-    [FILES] = "one FILE",
-};
-
 #define SET(given) (UINT64_C(1) << (given))
 #define CONTEXTS (SET(CONTEXT) | SET(CONTEXT_TEXT))
 
@@ -162,60 +113,63 @@ static const struct {
     {PREFER_BY, ITEMS}, {LOGPROBS, PER_TOKEN}, {SPACE_WITH, PER_WORD}, {ENTROPY, PER_WORD},
 };
 
-static uint64_t find_given(const struct ppl_options *o, const struct operands *files) {
+/* Finds out what is given, and returns the set of it. */
+static uint64_t find_given(const struct ppl_options *o, const struct operands *files,
+                           struct option_given given[N_GIVEN]) {
     const struct session_options *session = &o->session;
-    const bool is[N_GIVEN] = {
-        [BATCH] = o->batch > 1,
-        [SHARD] = o->shard,
-        [MERGE] = o->merge,
-        [PER_LINE] = o->per_line,
-        [ITEMS] = o->items.n > 0,
-        [CONTEXT] = o->context,
-        [CONTEXT_TEXT] = o->context_text,
-        [SLIDING_WINDOW] = o->sliding_window > 0,
-        [SWEEP_MEMORY] = o->sweep_memory,
-        [REFRESH] = o->refresh > 0,
-        [TGT_LEN] = session->tgt_len != INTEGER_UNSET,
-        [MEM_LEN] = session->mem_len != INTEGER_UNSET,
-        [SAME_LENGTH] = session->same_length != CHOICE_UNSET,
-        [MEMORY_TYPE] = session->memory_type != CHOICE_UNSET,
-        [COMPUTE] = session->compute != CHOICE_UNSET,
-        [EXACT] = session->arithmetic == TXL_ARITHMETIC_EXACT,
-        [SESSION] = changes_session(session),
-        [LOW_MEMORY] = o->common.low_memory,
-        [MODEL] = o->common.model,
-        [PRESET] = o->preset != CHOICE_UNSET,
-        [COMPARE] = o->compare,
-        [CACHE] = o->cache,
-        [DYNAMIC] = o->dynamic.on,
-        [DYNAMIC_OUTPUT] = o->dynamic.output,
-        [IDS] = o->ids,
-        [UNWRAP] = o->common.unwrap,
-        [SKIP_UNKNOWN] = o->skip_unknown,
-        [NO_EOS] = o->no_eos,
-        [MAX_TOKENS] = o->max_tokens > 0,
-        [PER_TOKEN] = o->per_token,
-        [PER_WORD] = o->per_word,
-        [PER_REGION] = o->per_region,
-        [LOGPROBS] = o->logprobs > 0,
-        [SPACE_WITH] = o->space_with != SPACE_WITH_NEXT,
-        [ENTROPY] = o->entropy,
-        [COLUMNS] = o->columns.n > 0,
-        [PREFER] = o->prefer,
-        [PREFER_REGION] = o->prefer_region >= 0,
-        [PREFER_BY] = o->prefer_by,
-        [HEAT] = o->heat,
-        [REPORT] = o->report,
-        [JSON] = o->json,
-        [FAIL_ABOVE] = !isnan(o->fail_above),
-        [A_TABLE] = ppl_tables_shown(o) > 0,
-        [A_FILE] = files->n > 0,
-        [FILES] = files->n > 1,
+    const struct option_given all[N_GIVEN] = {
+        [BATCH] = {o->batch > 1, "--batch"},
+        [SHARD] = {o->shard, "--shard"},
+        [MERGE] = {o->merge, "--merge"},
+        [PER_LINE] = {o->per_line, "--per-line"},
+        [ITEMS] = {o->items.n > 0, "--items"},
+        [CONTEXT] = {o->context, "--context"},
+        [CONTEXT_TEXT] = {o->context_text, "--context-text"},
+        [SLIDING_WINDOW] = {o->sliding_window > 0, "--sliding-window"},
+        [SWEEP_MEMORY] = {o->sweep_memory, "--sweep-memory"},
+        [REFRESH] = {o->refresh > 0, "--refresh"},
+        [TGT_LEN] = {session->tgt_len != INTEGER_UNSET, "--tgt-len"},
+        [MEM_LEN] = {session->mem_len != INTEGER_UNSET, "--mem-len"},
+        [SAME_LENGTH] = {session->same_length != CHOICE_UNSET, "--same-length"},
+        [MEMORY_TYPE] = {session->memory_type != CHOICE_UNSET, "--memory-type"},
+        [COMPUTE] = {session->compute != CHOICE_UNSET, "--compute"},
+        [EXACT] = {session->arithmetic == TXL_ARITHMETIC_EXACT, "--arithmetic exact"},
+        [SESSION] = {changes_session(session), "settings"},
+        [LOW_MEMORY] = {o->common.low_memory, "--low-memory"},
+        [MODEL] = {o->common.model, "--model"},
+        [PRESET] = {o->preset != CHOICE_UNSET, "--preset"},
+        [COMPARE] = {o->compare, "--compare"},
+        [CACHE] = {o->cache, "--cache"},
+        [DYNAMIC] = {o->dynamic.on, "--dynamic"},
+        [DYNAMIC_OUTPUT] = {o->dynamic.output, "--dynamic-output"},
+        [IDS] = {o->ids, "--ids"},
+        [UNWRAP] = {o->common.unwrap, "--unwrap"},
+        [SKIP_UNKNOWN] = {o->skip_unknown, "--skip-unknown"},
+        [NO_EOS] = {o->no_eos, "--no-eos"},
+        [MAX_TOKENS] = {o->max_tokens > 0, "--max-tokens"},
+        [PER_TOKEN] = {o->per_token, "--per-token"},
+        [PER_WORD] = {o->per_word, "--per-word"},
+        [PER_REGION] = {o->per_region, "--per-region"},
+        [LOGPROBS] = {o->logprobs > 0, "--logprobs"},
+        [SPACE_WITH] = {o->space_with != SPACE_WITH_NEXT, "--space-with"},
+        [ENTROPY] = {o->entropy, "--entropy"},
+        [COLUMNS] = {o->columns.n > 0, "--columns"},
+        [PREFER] = {o->prefer, "--prefer"},
+        [PREFER_REGION] = {o->prefer_region >= 0, "--prefer-region"},
+        [PREFER_BY] = {o->prefer_by, "--prefer-by"},
+        [HEAT] = {o->heat, "--heat"},
+        [REPORT] = {o->report, "--report"},
+        [JSON] = {o->json, "--json"},
+        [FAIL_ABOVE] = {!isnan(o->fail_above), "--fail-above"},
+        [A_TABLE] = {ppl_tables_shown(o) > 0, "a table on standard output"},
+        [A_FILE] = {files->n > 0, "FILE"},
+        [FILES] = {files->n > 1, "one FILE"},
     };
-    uint64_t given = 0;
+    uint64_t set = 0;
+    memcpy(given, all, sizeof all);
     for (int i = 0; i < N_GIVEN; i++)
-        given |= is[i] ? SET(i) : 0;
-    return given;
+        set |= all[i].given ? SET(i) : 0;
+    return set;
 }
 
 /* Whether a text comes from standard input. */
@@ -230,7 +184,8 @@ static bool reads_input(const struct ppl_options *o, const struct operands *file
 
 int ppl_options_check(const struct command *command, const struct ppl_options *o,
                       const struct operands *files) {
-    const uint64_t given = find_given(o, files);
+    struct option_given all[N_GIVEN];
+    const uint64_t given = find_given(o, files, all);
     for (size_t i = 0; i < sizeof exclusions / sizeof *exclusions; i++) {
         uint64_t others = given & SET(exclusions[i].option) ? given & exclusions[i].others : 0;
         int other = 0;
@@ -241,12 +196,12 @@ int ppl_options_check(const struct command *command, const struct ppl_options *o
         if (others > 0)
             return options_wrong(command,
                                  other == FILES ? "%s takes %s" : "%s cannot be combined with %s",
-                                 given_names[exclusions[i].option], given_names[other]);
+                                 all[exclusions[i].option].name, all[other].name);
     }
     for (size_t i = 0; i < sizeof needs / sizeof *needs; i++)
         if (given & SET(needs[i].option) && !(given & SET(needs[i].needs)))
-            return options_wrong(command, "%s needs %s", given_names[needs[i].option],
-                                 given_names[needs[i].needs]);
+            return options_wrong(command, "%s needs %s", all[needs[i].option].name,
+                                 all[needs[i].needs].name);
     if (o->context && strcmp(o->context, "-") == 0 && reads_input(o, files))
         return options_wrong(command, "--context and the text cannot both be standard input");
     if (ppl_tables_shown(o) > 1)
