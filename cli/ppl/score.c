@@ -224,6 +224,8 @@ static txl_status read_before(struct scorer *scorer, const struct id_list *befor
     free_copies(scorer);
     scorer->is_read = scorer->is_read && again;
     scorer->score = (struct score){0};
+    if (scorer->cache)
+        txl_cache_reset(scorer->cache);
     txl_status status = feed_before(scorer, before, again, error);
     if (!status && !again && !keep_before(scorer, before))
         return txl_fail(error, TXL_MEMORY, "out of memory");
@@ -235,8 +237,6 @@ static txl_status read_before(struct scorer *scorer, const struct id_list *befor
 static txl_status count_before(struct scorer *scorer, const struct id_list *before,
                                txl_error *error) {
     txl_status status = TXL_OK;
-    if (scorer->cache)
-        txl_cache_reset(scorer->cache);
     for (size_t i = 1; scorer->cache && i < before->n && !status; i++)
         status = txl_cache_add(scorer->cache, before->ids[i], 0, NULL, error);
     return status;
