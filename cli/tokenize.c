@@ -335,16 +335,22 @@ static const struct tokenize_options defaults = {.text = CHOICE_UNSET};
 
 static int run(const struct command *command, void *values, struct operands *files) {
     const struct tokenize_options *options = values;
-    struct tokenize t = {.options = options};
+    struct tokenize *t = calloc(1, sizeof *t); /* too large for a stack whose growth may fail */
     int status = STATUS_FAILURE;
     (void)command;
-    if (model_open(&t.model, &options->common)) {
-        t.kind = txl_model_kind(t.model.handle);
-        if (text_form_choose(t.kind, options->text, TEXT_TOKENS, &t.text))
-            status = tokenize_files(&t, files->items, files->n);
+    if (!t) {
+        terminal_error("out of memory");
+        return STATUS_FAILURE;
     }
-    buffer_free(&t.spelling);
-    model_close(&t.model);
+    t->options = options;
+    if (model_open(&t->model, &options->common)) {
+        t->kind = txl_model_kind(t->model.handle);
+        if (text_form_choose(t->kind, options->text, TEXT_TOKENS, &t->text))
+            status = tokenize_files(t, files->items, files->n);
+    }
+    buffer_free(&t->spelling);
+    model_close(&t->model);
+    free(t);
     return status;
 }
 
