@@ -380,17 +380,6 @@ static int check_options(const struct command *command, const struct generate_op
     return OPTIONS_RUN;
 }
 
-static const struct generate_options defaults = {.session = SESSION_UNSET,
-                                                 .text = CHOICE_UNSET,
-                                                 .refresh = INTEGER_UNSET,
-                                                 .eos = EOS_NEWLINE,
-                                                 .begin_word = CHOICE_UNSET,
-                                                 .n = INTEGER_UNSET,
-                                                 .seed = INTEGER_UNSET,
-                                                 .samples = 1,
-                                                 .dynamic = DYNAMIC_UNSET,
-                                                 .sampling = SAMPLING_STANDARD(TXL_TEMPERATURE)};
-
 static int run(const struct command *command, void *values, struct operands *operands) {
     struct generate_options *options = values;
     (void)operands;
@@ -630,7 +619,7 @@ const struct command generate_command = {
     .options = options,
     .examples = examples,
     .notes = notes,
-    .defaults = &defaults,
-    .size = sizeof defaults,
+    .defaults = &generate_defaults,
+    .size = sizeof generate_defaults,
     .run = run,
 };

@@ -17,6 +17,17 @@
 const char *const eos_ways[] = {"newline", "stop", "ban", NULL};
 const char *const ends[] = {"token", "sentence", NULL};
 
+const struct generate_options generate_defaults = {.session = SESSION_UNSET,
+                                                   .text = CHOICE_UNSET,
+                                                   .refresh = INTEGER_UNSET,
+                                                   .eos = EOS_NEWLINE,
+                                                   .begin_word = CHOICE_UNSET,
+                                                   .n = INTEGER_UNSET,
+                                                   .seed = INTEGER_UNSET,
+                                                   .samples = 1,
+                                                   .dynamic = DYNAMIC_UNSET,
+                                                   .sampling = SAMPLING_STANDARD(TXL_TEMPERATURE)};
+
 struct run_settings generation_settings(const struct generate *g) {
     return (struct run_settings){.text = text_form(g->model.handle, g->text, g->options->ids),
                                  .generates = true,

@@ -35,6 +35,9 @@ struct generate_options {
     struct dynamic_options dynamic;
 };
 
+/* Without any option given. */
+extern const struct generate_options generate_defaults;
+
 /* What ends a text after -n tokens: --end. */
 enum { END_TOKEN, END_SENTENCE };
 extern const char *const ends[]; /* token, sentence */

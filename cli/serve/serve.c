@@ -187,13 +187,7 @@ static bool open_work(struct server *s, const struct serve_options *o) {
     w->id = base_name(w->model.name);
     snprintf(w->fingerprint, sizeof w->fingerprint, "txl-%s-%s", TXL_VERSION,
              model_checksum(&w->model).text);
-    s->usual = (struct generate_options){.session = SESSION_UNSET,
-                                         .eos = EOS_NEWLINE,
-                                         .n = INTEGER_UNSET,
-                                         .seed = INTEGER_UNSET,
-                                         .samples = 1,
-                                         .dynamic = DYNAMIC_UNSET,
-                                         .sampling = SAMPLING_STANDARD(TXL_TEMPERATURE)};
+    s->usual = generate_defaults;
     sampling_choose(&s->usual.sampling, w->model.handle);
     txl_model_defaults(w->model.handle, &settings);
     settings_override(&settings, &o->session, &o->common);

@@ -8,18 +8,10 @@
 
 #include <string.h>
 
-static const struct generate_options given = {.session = SESSION_UNSET,
-                                              .eos = EOS_NEWLINE,
-                                              .n = INTEGER_UNSET,
-                                              .seed = INTEGER_UNSET,
-                                              .samples = 1,
-                                              .dynamic = DYNAMIC_UNSET,
-                                              .sampling = SAMPLING_STANDARD(TXL_TEMPERATURE)};
-
 static void check_number(const struct option_row *row, const struct generate_options *options) {
     const void *value = (const char *)options + row->offset;
     bool real = row->kind == OPTION_REAL;
-    if (memcmp(value, (const char *)&given + row->offset, sizeof(int64_t)) == 0)
+    if (memcmp(value, (const char *)&generate_defaults + row->offset, sizeof(int64_t)) == 0)
         return;
     double number = real ? *(const double *)value : (double)*(const int64_t *)value;
     /* With "greedy" the temperature is 0. */
@@ -56,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             continue;
         struct prompt_line line;
         struct prompt_line_problem problem = {""};
-        if (prompt_line_read(&line, object, &generate_command, &given, &problem))
+        if (prompt_line_read(&line, object, &generate_command, &generate_defaults, &problem))
             check_options(&line.options);
         else
             fuzz_require(*problem.text != '\0', "a line that is wrong without a reason");

@@ -107,13 +107,7 @@ static void open_server(struct server *s, unsigned number) {
     s->work.model = (struct model){(txl_model *)tiny_model(number % MODELS), "tiny"};
     s->work.id = "tiny";
     s->guard = (struct guard){.host = "localhost", .origins = &none};
-    s->usual = (struct generate_options){.session = SESSION_UNSET,
-                                         .eos = EOS_NEWLINE,
-                                         .n = INTEGER_UNSET,
-                                         .seed = INTEGER_UNSET,
-                                         .samples = 1,
-                                         .dynamic = DYNAMIC_UNSET,
-                                         .sampling = SAMPLING_STANDARD(TXL_TEMPERATURE)};
+    s->usual = generate_defaults;
     sampling_choose(&s->usual.sampling, s->work.model.handle);
     txl_model_defaults(s->work.model.handle, &settings);
     settings.threads = 1;
