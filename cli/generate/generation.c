@@ -143,6 +143,7 @@ txl_status sample_start(const struct generate *g, struct sample *s, int64_t numb
     s->start = terminal_seconds();
     s->done = NULL;
     s->refused = false;
+    s->first_banned = g->first_banned.n > 0 ? &g->first_banned : NULL;
     s->sentence = (struct sentence){0};
     s->text.length = s->output.length = 0;
     stop_search_reset(&s->stops);
@@ -398,9 +399,9 @@ static txl_status draw_token(const struct generate *g, struct sample *s) {
     txl_status status = TXL_OK;
     txl_sampling sampling = g->sampling;
     sampling.history = s->history;
-    if (s->made == 0 && g->first_banned.n > 0) {
-        sampling.banned = g->first_banned.ids;
-        sampling.n_banned = g->first_banned.n;
+    if (s->made == 0 && s->first_banned) {
+        sampling.banned = s->first_banned->ids;
+        sampling.n_banned = s->first_banned->n;
     }
     if (g->options->logprobs > 0)
         status = find_top(g, s, &error);
@@ -654,6 +655,22 @@ static bool continues_word(const char *piece, size_t length) {
     return length > 0 && u8_mbtoucr(&code, (const uint8_t *)piece, length) > 0 && uc_is_alnum(code);
 }
 
+bool generation_list_first(struct id_list *list, const struct id_list *banned,
+                           const txl_model *model, bool after_blank) {
+    bool good = true;
+    list->n = 0;
+    for (size_t i = 0; i < banned->n && good; i++)
+        good = id_list_add(list, banned->ids[i]);
+    for (int32_t id = 0, n = txl_model_n_token(model); id < n && good; id++) {
+        size_t length;
+        const char *piece = txl_model_symbol(model, id, &length);
+        bool goes_on = id != txl_model_eos(model) && continues_word(piece, length);
+        if (!begins_with_word_mark(piece, length) && (after_blank || goes_on))
+            good = id_list_add(list, id);
+    }
+    return good;
+}
+
 bool generation_choose_first(struct generate *g) {
     const struct generate_options *o = g->options;
     const struct prompt *prompt = &g->prompt;
@@ -666,17 +683,8 @@ bool generation_choose_first(struct generate *g) {
     if (txl_kind_unit(txl_model_kind(model)) != TXL_UNIT_PIECE || o->ids || prompt->tokens == 0 ||
         !(prompt->after_blank || (begins && in_word)))
         return true;
-    bool good = true;
-    for (size_t i = 0; i < g->banned.n && good; i++)
-        good = id_list_add(&g->first_banned, g->banned.ids[i]);
-    for (int32_t id = 0, n = txl_model_n_token(model); id < n && good; id++) {
-        size_t length;
-        const char *piece = txl_model_symbol(model, id, &length);
-        if (!begins_with_word_mark(piece, length) &&
-            (prompt->after_blank || (id != txl_model_eos(model) && continues_word(piece, length))))
-            good = id_list_add(&g->first_banned, id);
-    }
-    return good || terminal_error("out of memory");
+    return generation_list_first(&g->first_banned, &g->banned, model, prompt->after_blank) ||
+           terminal_error("out of memory");
 }
 
 txl_status continue_prompt(struct generate *g, int64_t samples) {

@@ -53,10 +53,11 @@ struct sample {
     txl_history *history; /* the prompt and the sample so far */
     txl_decoder *decoder; /* NULL for ids */
     struct stop_search stops;
-    txl_random random; /* of the next draw */
-    int32_t id;        /* the last one drawn */
-    float logprob;     /* the model's, of it */
-    char tail;         /* the last byte of the text as shown, 0: none */
+    txl_random random;                  /* of the next draw */
+    int32_t id;                         /* the last one drawn */
+    float logprob;                      /* the model's, of it */
+    const struct id_list *first_banned; /* what the first one may not be; NULL: as any other */
+    char tail;                          /* the last byte of the text as shown, 0: none */
     uint64_t made;
     struct sentence sentence; /* of an interactive text's turn */
     bool refused;             /* the id last drawn ends the turn and is no part of it */
@@ -158,9 +159,14 @@ bool continue_choose_sampling(struct generate *g);
 /* OPTIONS_RUN if `turn` is valid for --turn; else the error is printed. */
 int continue_check_turn(const struct command *command, const char *turn);
 
-/* After the prompt was fed: lists what may not follow it at once.  After a blank at its end that is
- * every piece that does not begin a word; with --begin-word all that goes on with its last word.
- * False with the error printed. */
+/* Lists `banned`, and the pieces that may not follow a prompt at once: after a blank at its end all
+ * that do not begin a word, else those that go on with its last word.  False when memory is
+ * short. */
+bool generation_list_first(struct id_list *list, const struct id_list *banned,
+                           const txl_model *model, bool after_blank);
+
+/* After the prompt was fed: lists these, if it ends with a blank or --begin-word asks for it. False
+ * with the error printed. */
 bool generation_choose_first(struct generate *g);
 
 /* Feeds the prompt, generates samples 1 to `samples` of its continuation, and prints them one after

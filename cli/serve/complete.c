@@ -191,9 +191,5 @@ bool complete_take(struct work *work, struct exchange *exchange,
                 job_open_rows(job, job->c.echo && job->c.top >= 0, false, problem);
     if (good && job->c.ignored.length > 1)
         work->http->mark(exchange, "X-Txl-Ignored", job->c.ignored.data);
-    if (good && !work_take(work, job))
-        good = problem_set(problem, 429, NULL, "%d requests wait already; try again", MOST_WAITING);
-    if (!good)
-        job_free(job);
-    return good;
+    return work_take(work, job, good, problem);
 }

@@ -117,9 +117,5 @@ bool gaps_take(struct work *work, struct exchange *exchange, const struct genera
         return problem_set(problem, 500, NULL, "out of memory");
     }
     bool good = read_request(job, usual, body, problem);
-    if (good && !work_take(work, job))
-        good = problem_set(problem, 429, NULL, "%d requests wait already; try again", MOST_WAITING);
-    if (!good)
-        job_free(job);
-    return good;
+    return work_take(work, job, good, problem);
 }

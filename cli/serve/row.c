@@ -154,6 +154,7 @@ static txl_status begin_writing(struct row *r, txl_error *error) {
         r->sample.done = "length";
     if (r->most > 0 && sample_start(r->g, &r->sample, (int64_t)r->number + 1, tail))
         return txl_fail(error, TXL_MEMORY, "%s", terminal_last_error());
+    r->sample.first_banned = r->first_banned;
     return TXL_OK;
 }
 
@@ -182,20 +183,6 @@ txl_status row_read(struct row *r, struct reading_desk *desk, txl_error *error) 
 
 /* ---- What is written ----------------------------------------------------------------------- */
 
-/* The blank with which a piece begins is the prompt's last: takes it from the text. */
-static void drop_blank(struct row *r) {
-    struct sample *s = &r->sample;
-    if (!r->tokens->blank || r->blank_dropped)
-        return;
-    if (r->made.n == 0 && s->decoded.length > 0 && s->decoded.data[0] == ' ')
-        buffer_drop(&s->decoded, 1);
-    if (s->output.length > 0) { /* a stop string may have held it back */
-        if (s->output.data[0] == ' ')
-            buffer_drop(&s->output, 1);
-        r->blank_dropped = true;
-    }
-}
-
 /* Remembers the token just drawn. */
 static bool note_token(struct row *r, const struct reading_desk *desk) {
     const struct sample *s = &r->sample;
@@ -213,10 +200,9 @@ txl_status row_draw(struct row *r, struct reading_desk *desk, txl_error *error) 
         status = txl_session_top(s->session, (int)r->top, desk->top_ids, desk->top_logprobs, error);
     if (status)
         return status;
-    status = sample_token(r->first && r->made.n == 0 ? r->first : r->g, s);
+    status = sample_token(r->g, s);
     if (status)
         return txl_fail(error, status, "%s", terminal_last_error());
-    drop_blank(r);
     if (!s->refused && !note_token(r, desk))
         return fail_for_memory(error);
     if (s->done)

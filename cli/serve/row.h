@@ -28,7 +28,7 @@ struct row {
     enum row_state state;
     size_t prompt, number; /* of the prompt, and of the text behind it, from 0 */
     const struct generate *g;
-    const struct generate *first; /* of the first token that is drawn; NULL: as of all others */
+    const struct id_list *first_banned; /* as the sample's */
     const struct prompt_tokens *tokens;
 
     int32_t *ids; /* [n]: the first context, if it is read, and the prompt */
@@ -43,7 +43,6 @@ struct row {
     struct scores scores;  /* of ids, then of what is drawn */
     struct id_list made;   /* ids that were drawn */
     struct buffer spelled; /* what each of them added to the text, before stops are looked for */
-    bool blank_dropped;    /* the first piece's, where the prompt ends with it */
     struct buffer ends;    /* size_t for each: where in `spelled` its text ends */
 
     struct buffer prompt_text; /* the prompt as text: the request's own, or decoded */

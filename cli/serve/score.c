@@ -320,9 +320,5 @@ bool score_take(struct work *work, struct exchange *exchange, const struct gener
     }
     job->c.options = *usual;
     bool good = read_request(job, body, problem) && job_open_rows(job, true, true, problem);
-    if (good && !work_take(work, job))
-        good = problem_set(problem, 429, NULL, "%d requests wait already; try again", MOST_WAITING);
-    if (!good)
-        job_free(job);
-    return good;
+    return work_take(work, job, good, problem);
 }

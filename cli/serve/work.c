@@ -5,7 +5,6 @@
 #include "cli/io/terminal.h"
 #include "lib/base/error.h"
 #include "lib/base/json_memory.h"
-#include "lib/base/white_space.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -121,9 +120,7 @@ void job_free(struct job *job) {
     if (job->kind->free)
         job->kind->free(job);
     id_list_free(&job->g.banned);
-    if (job->after_blank)
-        id_list_free(&job->after_blank->banned);
-    free(job->after_blank);
+    id_list_free(&job->after_blank);
     txl_decoder_free(job->g.scratch);
     completion_free(&job->c);
     job->work->http->release(job->exchange);
@@ -150,27 +147,6 @@ static bool open_generate(struct job *job, struct problem *problem) {
     return true;
 }
 
-/* Bans all pieces that do not begin with a blank. */
-static bool open_after_blank(struct job *job, struct problem *problem) {
-    struct generate *g = malloc(sizeof *g);
-    if (!g)
-        return problem_set(problem, 500, NULL, "out of memory");
-    *g = job->g;
-    g->banned = (struct id_list){0};
-    job->after_blank = g;
-    bool good = true;
-    for (size_t i = 0; i < job->g.banned.n && good; i++)
-        good = id_list_add(&g->banned, job->g.banned.ids[i]);
-    for (int32_t id = 0; id < txl_model_n_token(g->model.handle) && good; id++) {
-        size_t length;
-        const char *symbol = txl_model_symbol(g->model.handle, id, &length);
-        good = begins_with_word_mark(symbol, length) || id_list_add(&g->banned, id);
-    }
-    g->sampling.banned = g->banned.ids;
-    g->sampling.n_banned = g->banned.n;
-    return good || problem_set(problem, 500, NULL, "out of memory");
-}
-
 bool job_open_rows(struct job *job, bool scoring, bool detailed, struct problem *problem) {
     struct completion *c = &job->c;
     txl_error error;
@@ -191,9 +167,10 @@ bool job_open_rows(struct job *job, bool scoring, bool detailed, struct problem 
                             .alone = job->own_settings,
                             .top = c->top,
                             .most = (uint64_t)c->max_tokens};
-        if (row->tokens->blank && !job->after_blank && !open_after_blank(job, problem))
-            return false;
-        row->first = row->tokens->blank ? job->after_blank : NULL;
+        if (row->tokens->blank && job->after_blank.n == 0 &&
+            !generation_list_first(&job->after_blank, &job->g.banned, job->g.model.handle, true))
+            return problem_set(problem, 500, NULL, "out of memory");
+        row->first_banned = row->tokens->blank ? &job->after_blank : NULL;
         row->scores.k = c->top > 0 ? (size_t)c->top : 0;
         row->scores.detailed = detailed;
         if (row_open(row, &job->work->model, c->special, &error))
@@ -496,7 +473,7 @@ static void *work_thread(void *context) {
 
 /* ---- Opening and closing ------------------------------------------------------------------- */
 
-bool work_take(struct work *w, struct job *job) {
+static bool queue_job(struct work *w, struct job *job) {
     pthread_mutex_lock(&w->lock);
     bool good = w->waiting < MOST_WAITING && !w->closing;
     if (good) {
@@ -507,6 +484,14 @@ bool work_take(struct work *w, struct job *job) {
         pthread_cond_broadcast(&w->changed);
     }
     pthread_mutex_unlock(&w->lock);
+    return good;
+}
+
+bool work_take(struct work *w, struct job *job, bool good, struct problem *problem) {
+    if (good && !queue_job(w, job))
+        good = problem_set(problem, 429, NULL, "%d requests wait already; try again", MOST_WAITING);
+    if (!good)
+        job_free(job);
     return good;
 }
 

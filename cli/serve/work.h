@@ -24,8 +24,9 @@ struct job {
     const struct job_kind *kind;
     struct completion c;
     struct generate g;
-    struct generate *after_blank; /* the first token of a text whose prompt ends with a blank */
-    struct row *rows;             /* [n_row] */
+    struct id_list
+        after_blank;  /* what the first token may not be if the prompt ends with a blank */
+    struct row *rows; /* [n_row] */
     size_t n_row, n_started, n_done;
     txl_settings settings; /* of its sessions, if `own_settings` */
     bool own_settings;
@@ -83,9 +84,9 @@ struct work {
 bool work_open(struct work *work, const txl_settings *settings, size_t parallel);
 bool work_start(struct work *work);
 
-/* Takes a job, whose exchange it answers and releases, and which it frees.  False: too many
- * wait. */
-bool work_take(struct work *work, struct job *job);
+/* Takes a job, whose exchange it answers and releases, and which it frees; or frees it at once if
+ * it is not `good`, or if too many wait.  False with the problem. */
+bool work_take(struct work *work, struct job *job, bool good, struct problem *problem);
 
 /* Takes no more jobs.  With `abandon` the others are ended at once. */
 void work_end(struct work *work, bool abandon);
