@@ -255,7 +255,10 @@ static int finish_generation(const struct generate *g, txl_status status, int64_
 
 static int generate_samples(struct generate *g) {
     txl_status status = continue_prompt(g, g->options->samples);
-    output_end_line();
+    if (g->options->save_memory)
+        output_end_line();
+    else
+        output_start_line();
     return finish_generation(g, status, g->samples);
 }
 
@@ -613,7 +616,9 @@ const struct command generate_command = {
     .name = "generate",
     .summary = "continue a prompt with generated text",
     .description = "Prints the prompt and continues it with text that the model generates, token "
-                   "by token. Without a prompt it begins a new text.",
+                   "by token. Without a prompt it begins a new text. A text that does not end with "
+                   "a line end gets one; in a file or a pipe not with --save-memory, whose text "
+                   "goes on.",
     .operand_hint = "--prompt FILE continues the text of a file, --prompt-text STRING one of your "
                     "own",
     .options = options,

@@ -12,6 +12,7 @@ enum { TOKENS = 200, REFRESH = 16 };
 static txl_error error;
 static txl_session *session;
 static txl_decoder *decoder;
+static bool in_line;     /* the text printed so far does not end with a line end */
 static const char *text; /* [length], what the decoder gave last */
 static size_t length;
 static bool both_sides; /* the model is an XLNet */
@@ -50,9 +51,15 @@ static void feed(int32_t id, int made) {
     check(txl_session_feed(session, &id, 1, &error));
 }
 
+static void show(void) {
+    fwrite(text, 1, length, stdout);
+    if (length > 0)
+        in_line = text[length - 1] != '\n';
+}
+
 static void print(int32_t id) {
     check(txl_decoder_push(decoder, id, &text, &length, &error));
-    fwrite(text, 1, length, stdout);
+    show();
 }
 
 static txl_status take_symbol(void *context, const txl_symbol *symbol, txl_error *unused) {
@@ -100,7 +107,9 @@ int main(int argc, char **argv) {
         feed(id, made);
     }
     check(txl_decoder_finish(decoder, &text, &length, &error));
-    printf("%.*s\n", (int)length, text);
+    show();
+    if (in_line)
+        putchar('\n');
     txl_encoder_free(encoder);
     txl_decoder_free(decoder);
     txl_session_free(session);
