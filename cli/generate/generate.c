@@ -106,6 +106,14 @@ static void choose_memory_type(struct generate *g) {
         g->settings.memory_type = TXL_MEMORY_F16;
 }
 
+/* A person reads what a terminal shows, and would see a sentence cut short; text8 has none. */
+static void choose_end(struct generate_options *o, txl_kind kind) {
+    bool turns = o->interactive, objects = o->json || o->prompts;
+    bool sentences = !turns && !objects && !o->ids && kind != TXL_TEXT8;
+    if (o->end == CHOICE_UNSET)
+        o->end = sentences && isatty(STDOUT_FILENO) ? END_SENTENCE : END_TOKEN;
+}
+
 static bool set_up(struct generate *g, struct generate_options *options) {
     txl_error error;
     if (!model_open(&g->model, &options->common) ||
@@ -113,6 +121,7 @@ static bool set_up(struct generate *g, struct generate_options *options) {
         !tokens_allow_unwrap(txl_model_kind(g->model.handle), &options->common))
         return false;
     sampling_choose(&options->sampling, g->model.handle);
+    choose_end(options, txl_model_kind(g->model.handle));
     txl_model_defaults(g->model.handle, &g->settings);
     if (options->load_memory) {
         if (txl_memory_read(options->load_memory, g->model.handle, &g->memory, &error))
@@ -459,7 +468,7 @@ static const struct option_row options[] = {
     {"end", OPTION_CHOICE, PLACE(end),
      "end after the last of --tokens, or go on to the end of the sentence, for at most " TEXT_OF(
          SENTENCE_TOKENS) " tokens more",
-     .choices = ends, .standard = "token"},
+     .choices = ends, .standard = "sentence for text on a terminal, else token"},
     {"stop", OPTION_LIST, PLACE(stop), "end before STRING, which is not printed; may be repeated",
      .argument = "STRING"},
     {"eos", OPTION_CHOICE, PLACE(eos),

@@ -188,6 +188,7 @@ static bool open_work(struct server *s, const struct serve_options *o) {
     snprintf(w->fingerprint, sizeof w->fingerprint, "txl-%s-%s", TXL_VERSION,
              model_checksum(&w->model).text);
     s->usual = generate_defaults;
+    s->usual.end = END_TOKEN;
     sampling_choose(&s->usual.sampling, w->model.handle);
     txl_model_defaults(w->model.handle, &settings);
     settings_override(&settings, &o->session, &o->common);

@@ -108,6 +108,7 @@ static void open_server(struct server *s, unsigned number) {
     s->work.id = "tiny";
     s->guard = (struct guard){.host = "localhost", .origins = &none};
     s->usual = generate_defaults;
+    s->usual.end = END_TOKEN;
     sampling_choose(&s->usual.sampling, s->work.model.handle);
     txl_model_defaults(s->work.model.handle, &settings);
     settings.threads = 1;
