@@ -46,7 +46,7 @@ struct panels {
 
     /* Packs X[m, k] with row stride ldx, m <= PANEL_WIDTH, into a panel out[k, width].  width is m
      * rounded up to a multiple of `unit`; columns beyond m are zero.  `panel` takes
-     * x_scale[width]. */
+     * x_scale[width].  f32's takes any m: it transposes weights for sgemm too. */
     void (*pack)(size_t m, size_t width, size_t k, const float *x, size_t ldx, void *out,
                  float *x_scale);
 

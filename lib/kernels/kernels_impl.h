@@ -52,6 +52,10 @@ static void pack(size_t m, size_t width, size_t k, const float *x, size_t ldx, v
         for (size_t i = 0; i < k; i += LANES) {
             size_t columns = k - i < LANES ? k - i : LANES;
             vec part[LANES];
+            /* The next square of these columns: rows far apart are not prefetched otherwise. */
+            if (first + 2 * LANES <= m)
+                UNROLL for (size_t j = 0; j < LANES; j++)
+                    __builtin_prefetch(x + (first + LANES + j) * ldx + i, 0, 2);
             transpose_part(x + first * ldx + i, ldx, rows, columns, part);
             for (size_t j = 0; j < columns; j++)
                 store_f32((float *)out + (i + j) * width + first, part[j]);

@@ -45,9 +45,8 @@ enum {
     BLOCK_ROWS = 512,         /* rows of weights in a block of a softmax, at most */
     BLOCK_ELEMENTS = 1 << 19, /* elements in it: about half of a second-level cache */
     SGEMM_ROWS = 64,          /* rows of activations from which sgemm multiplies f32 weights */
-    SGEMM_BLOCK = 512,        /* rows of weights in a call of sgemm, at most */
-    SGEMM_LARGEST = 1 << 21,  /* their elements */
-    SGEMM_MOST_ROWS = 256,    /* rows of activations in a call, at most */
+    SGEMM_MOST_ROWS = 512,    /* rows of activations in a call, at most */
+    SGEMM_FEW = 128,          /* rows of weights in a call that are cut last */
     SGEMM_TASKS = 8, /* calls that a product is cut into, at least, if it is large enough */
     WIDE_ROWS = 48   /* rows of weights that a task packs: few, so that threads end together */
 };
@@ -240,6 +239,8 @@ size_t compute_scratch(const struct matrix *w, size_t n_x) {
     size_t row = panel_depth(w->n_col) + q8_blocks(w->n_col); /* with its scales */
     bool as_they_are = w->type == WEIGHTS_F32 || (n_x <= FEW_ROWS && weights_is_float(w->type));
     size_t prepared = as_they_are ? 0 : most * row;
+    if (w->type == WEIGHTS_F32 && n_x >= SGEMM_ROWS)
+        prepared = rows * w->n_col; /* transposed for sgemm */
     return prepared + (n_x > FEW_ROWS ? packed_rows(w) * w->n_col : 0) + n_x * rows;
 }
 
@@ -467,13 +468,24 @@ static void product_packed(const struct compute *compute, int thread, const stru
     product->multiply_rows(x->x, x->ld, &right, w->n_col, 0, x->n, 0, n, false, y, ldy);
 }
 
-/* Y[x.n, n] = activation(X B^T + bias) for rows [first, first + n) of W. */
+/* Y[x.n, n] = activation(X B^T + bias) for rows [first, first + n) of W, at most
+ * compute_block_rows().  sgemm packs weights as they lie in memory slowly, because it reads single
+ * numbers of 16 distant rows; so they are transposed first.  Rows that were widened are in the
+ * cache. */
 static void product_sgemm(const struct compute *compute, int thread, const struct operand *x,
                           const struct matrix *w, size_t first, size_t n, const float *bias,
                           enum activation activation, float *y, size_t ldy) {
-    const float *wide = wide_rows(compute, thread, w, first, n);
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)x->n, (int)n, (int)w->n_col, 1, x->x,
-                (int)x->ld, wide, (int)w->n_col, 0, y, (int)ldy);
+    const float *b = wide_rows(compute, thread, w, first, n);
+    size_t k = w->n_col, width = (n + 15) / 16 * 16;
+    bool transposed = w->type == WEIGHTS_F32;
+    if (transposed) {
+        compute->kernels->panels[WEIGHTS_F32]->pack(n, width, k, b, k, compute->scratch[thread],
+                                                    NULL);
+        b = compute->scratch[thread];
+    }
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, transposed ? CblasNoTrans : CblasTrans, (int)x->n,
+                (int)n, (int)k, 1, x->x, (int)x->ld, b, (int)(transposed ? width : k), 0, y,
+                (int)ldy);
     finish_block(compute, x->n, n, bias ? bias + first : NULL, activation, y, ldy);
 }
 
@@ -551,16 +563,16 @@ static void sgemm_task(void *context, int i, int thread) {
                   p->bias, p->activation, p->y + row * p->ldy + first, p->ldy);
 }
 
-/* Each call of sgemm packs its rows of W and of X, so blocks are as large as gives every thread of
- * a few one.  Their sizes depend on the shapes alone, so that the result is the same for any number
- * of threads. */
+/* Each call of sgemm packs its rows of W and of X, so calls are as large as gives every thread of a
+ * few one; rows of W are cut first, because a call reads them from memory.  The sizes depend on the
+ * shapes alone, so that the result is the same for any number of threads. */
 static void multiply_by_sgemm(struct product *p) {
     size_t n_w = p->w->n_row, n_x = p->x.n;
-    p->block = smaller(smaller(n_w, SGEMM_BLOCK), SGEMM_LARGEST / p->w->n_col / 16 * 16 + 16);
+    p->block = smaller(n_w, compute_block_rows(p->w));
     p->rows = smaller(n_x, SGEMM_MOST_ROWS);
     while (blocks(n_w, p->block) * blocks(n_x, p->rows) < SGEMM_TASKS &&
            larger(p->block, p->rows) >= 2 * SGEMM_ROWS)
-        if (p->block >= p->rows)
+        if (p->block > SGEMM_FEW || p->block >= p->rows)
             p->block = blocks(p->block, 32) * 16;
         else
             p->rows = blocks(p->rows, 2);
