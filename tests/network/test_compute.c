@@ -133,6 +133,46 @@ TEST(sgemm_multiplies_f32_and_many_rows) {
     assert_false(compute_uses_sgemm(&kernels, 64, &w));
 }
 
+/* Long rows: few of them fit into the scratch, widened or transposed. */
+TEST(products_stay_in_their_scratch) {
+    enum { N = 113, K = 20000, N_X = 257, GUARD = 16 };
+    static uint16_t bf16[N * K];
+    static float f32[N * K], x[N_X * K], y[N_X * N];
+    for (size_t i = 0; i < N; i++)
+        bf16[i * K + K - 1] = bf16_of_float(f32[i * K + K - 1] = (float)i);
+    for (size_t t = 0; t < N_X; t++)
+        x[t * K + K - 1] = (float)t;
+    const struct matrix matrix[] = {
+        {.type = WEIGHTS_F32, .data = f32, .n_row = N, .n_col = K},
+        {.type = WEIGHTS_BF16, .data = bf16, .n_row = N, .n_col = K},
+    };
+    for (size_t v = 0; v < 16; v++) {
+        const struct kernels *kernels = kernels_at(v / 2);
+        const struct matrix *w = &matrix[v % 2];
+        if (!kernels)
+            break;
+        struct arena arena = {0};
+        struct compute compute;
+        txl_error error;
+        size_t scratch = compute_scratch(w, N_X), packed = compute_packed(kernels, N_X, K);
+        compute_lay_out(&compute, THREADS, scratch + GUARD, packed, 0, &arena);
+        assert_int_equal(arena_open(&arena, arena.used, "a test", &error), TXL_OK);
+        compute_lay_out(&compute, THREADS, scratch + GUARD, packed, 0, &arena);
+        assert_int_equal(compute_open(&compute, kernels, THREADS, true, &error), TXL_OK);
+        for (int i = 0; i < THREADS; i++)
+            for (size_t j = 0; j < GUARD; j++)
+                compute.scratch[i][scratch + j] = 7;
+        compute_product(&compute, N_X, x, K, w, NULL, LINEAR, y, N);
+        for (int i = 0; i < THREADS; i++)
+            for (size_t j = 0; j < GUARD; j++)
+                assert_true(compute.scratch[i][scratch + j] == 7);
+        for (size_t i = 0; i < N_X * N; i++)
+            assert_true(y[i] == (float)(i / N * (i % N)));
+        compute_close(&compute);
+        arena_close(&arena);
+    }
+}
+
 TEST(products) {
     float *x = malloc(MOST_X * (MOST_COLUMNS + 1) * sizeof *x);
     float *y = malloc(MOST_X * (MOST_ROWS + BEYOND) * sizeof *y);
