@@ -91,6 +91,7 @@ enum setting {
     ACTIVATION,
     REFRESH,
     ORDER,
+    BOTH_SIDES,
     N_SETTING
 };
 
@@ -137,6 +138,7 @@ static const struct row {
     [ACTIVATION] = {"activation", NETWORK, "-", .sometimes = true},
     [REFRESH] = {"refresh", NETWORK, .sometimes = true},
     [ORDER] = {"order", NETWORK, .sometimes = true},
+    [BOTH_SIDES] = {"both_sides", NETWORK, .sometimes = true},
 };
 
 const char *settings_shared_key(size_t i, bool *always) {
@@ -222,9 +224,11 @@ static void set_xlnet(struct value *v, const txl_model *model, const struct run_
     v[FAMILY] = word(txl_family_name(txl_model_family(model)));
     v[ACTIVATION] = activation(model);
     v[REFRESH] = run->generates || run->refresh > 0 ? number((int64_t)run->refresh) : word(NULL);
-    v[ORDER] = word(run->fills || left ? run->order : NULL);
+    v[ORDER] = word(run->fills || left || run->both_sides ? run->order : NULL);
     v[SAME_LENGTH] = v[SAME_LENGTH_REACH] = v[CLUSTER_ORDER] = word(NULL);
-    if (run->refresh > 0)
+    if (run->both_sides)
+        v[BOTH_SIDES] = word(run->both_sides);
+    if (run->refresh > 0 || run->both_sides)
         v[MEM_LEN] = word(NULL);
 }
 

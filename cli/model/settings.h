@@ -132,6 +132,7 @@ struct run_settings {
     bool generates, fills;
     uint64_t refresh;  /* new tokens before all known ones are read again; 0: never */
     const char *order; /* how it reads the prompt if it never refreshes, or how it fills gaps */
+    const char *both_sides; /* how tokens are scored from both; NULL: they are not */
 };
 
 /* Appends the settings to a JSON object, in the order of the table in settings.c; null what has no

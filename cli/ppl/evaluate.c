@@ -6,6 +6,7 @@
 #include "lib/base/error.h"
 #include "lib/base/white_space.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -44,7 +45,7 @@ static txl_status push_token(struct evaluation *e, int32_t id, const struct plac
     txl_status status = TXL_OK;
     if (e->alone && !e->is_scored)
         status = scorer_start_after(&e->scorer, &e->context, error);
-    else if (e->report && e->scorer.n == 0)
+    else if (e->report && e->scorer.n == 0 && !e->options->both_sides)
         status = report_context(e->report, e->scorer.index, id, place, error);
     e->is_scored = true;
     return status ? status : scorer_push(&e->scorer, id, place, error);
@@ -162,10 +163,25 @@ static void show_reading(void *context) {
     struct evaluation *e = context;
     const struct input *input = e->reader.input;
     double fraction = -1;
+    if (e->options->both_sides)
+        return; /* evaluation_token */
     if (e->options->max_tokens > 0)
         fraction = (double)e->tokens / (double)e->options->max_tokens;
     fraction = fmax(fraction, input_fraction(input, e->reader.fed));
     show_progress(e, fraction, e->tokens);
+}
+
+txl_status evaluation_token(void *context, const struct scored *token, txl_error *error) {
+    struct evaluation *e = context;
+    const struct input *input = e->reader.input;
+    uint64_t tokens = e->score.predicted + e->scorer.score.predicted;
+    (void)error;
+    double fraction =
+        input_fraction(input, e->waits ? input->read : token->place->offset + token->place->bytes);
+    if (e->options->max_tokens > 0)
+        fraction = fmax(fraction, (double)tokens / (double)e->options->max_tokens);
+    show_progress(e, fraction, tokens);
+    return TXL_OK;
 }
 
 /* ---- Texts that are scored alone ---------------------------------------------------------- */
@@ -333,6 +349,48 @@ static bool renew_encoder(struct evaluation *e) {
     return open_reader(e, e->reader.input, &encoding);
 }
 
+/* Reads an order of `n_token` tokens of the text: numbers from 0, each once, with blanks, commas or
+ * brackets between them.  False if it is none. */
+static txl_status read_order(struct evaluation *e, const struct lone_text *text, size_t n_token) {
+    static const char between[] = " \t\r,[]";
+    size_t n = 0;
+    e->order.length = 0;
+    e->scorer.order = NULL;
+    for (size_t i = 0; i < text->n_order;) {
+        size_t id = 0, digits = 0;
+        if (memchr(between, text->order[i], sizeof between - 1)) {
+            i++;
+            continue;
+        }
+        for (; i < text->n_order && isdigit((unsigned char)text->order[i]) && id < n_token;
+             i++, digits++)
+            id = 10 * id + (size_t)(text->order[i] - '0');
+        bool good = digits > 0 && id < n_token;
+        for (size_t k = 0; k < n && good; k++)
+            good = ((const size_t *)e->order.data)[k] != id;
+        if (!good) {
+            snprintf(text->problem, text->n_problem,
+                     "its order is no list of numbers from 0 to %zu, each once: see the index of "
+                     "--per-token",
+                     n_token - 1);
+            return TXL_TEXT;
+        }
+        if (!buffer_append(&e->order, &id, sizeof id))
+            return TXL_MEMORY;
+        n++;
+    }
+    if (n > 0 && e->context.n + n_token > e->scorer.tgt_len) {
+        snprintf(text->problem, text->n_problem,
+                 "with an order a text has at most tgt_len tokens, which is %zu, with what is "
+                 "before it; it has %zu",
+                 e->scorer.tgt_len, e->context.n + n_token);
+        return TXL_TEXT;
+    }
+    e->scorer.order = n > 0 ? (const size_t *)e->order.data : NULL;
+    e->scorer.n_order = n;
+    return TXL_OK;
+}
+
 /* An empty text has the end of its only line all the same. */
 txl_status evaluation_text(struct evaluation *e, const struct lone_text *text) {
     struct token_reader *reader = &e->reader;
@@ -359,6 +417,8 @@ txl_status evaluation_text(struct evaluation *e, const struct lone_text *text) {
                               : token_reader_feed(reader, "\n", 1);
     if (!status)
         status = token_reader_end_text(reader);
+    if (!status && e->options->both_sides)
+        status = read_order(e, text, e->waiting.length / sizeof(struct waiting_token));
     if (status) {
         e->tokens = tokens;
         e->blanks = blanks;
@@ -515,6 +575,7 @@ void evaluation_free(struct evaluation *e) {
     buffer_free(&e->before);
     id_list_free(&e->context);
     buffer_free(&e->waiting);
+    buffer_free(&e->order);
     buffer_free(&e->words.at);
 }
 

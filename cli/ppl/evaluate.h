@@ -65,6 +65,7 @@ struct evaluation {
     uint64_t record;        /* > 0: the line in which all of it stands */
     bool waits;             /* its tokens wait until it was read */
     struct buffer waiting;  /* of struct waiting_token */
+    struct buffer order;    /* of size_t: the text's scorer.order */
 };
 
 /* Reads `input` and scores it; tables name it `file`, as the result does.  Returns TXL_OK, or
@@ -85,6 +86,8 @@ struct lone_text {
     size_t length, n_before;
     size_t n_shared; /* bytes of `before` that are before every text */
     uint64_t line;
+    const char *order; /* [n_order]: numbers of tokens (scorer.order); NULL: none */
+    size_t n_order;
     const char *where; /* for messages */
     char *problem;     /* [n_problem]: receives why it cannot be read */
     size_t n_problem;
@@ -94,5 +97,8 @@ struct lone_text {
  * TXL_TEXT: it cannot be read, for the reason in its `problem`, and nothing was scored. */
 txl_status evaluation_text(struct evaluation *evaluation, const struct lone_text *text);
 void evaluation_end_stream(struct evaluation *evaluation);
+
+/* An observer that shows progress, for texts whose tokens take long. */
+txl_status evaluation_token(void *evaluation, const struct scored *token, txl_error *error);
 
 #endif

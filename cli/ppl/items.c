@@ -437,6 +437,7 @@ void items_close(struct items *items) {
     items_names_free(&items->names);
     regions_free(&items->regions);
     buffer_free(&items->before);
+    buffer_free(&items->orders);
     free(items->tables);
     free(items->results);
     free(items->paths);
@@ -504,6 +505,37 @@ static bool compare_text(struct items *items, int i, const struct evaluation *e,
     return !preference->on || preference_add(preference, table->input.name, &text);
 }
 
+/* The nth line of --order, from 0, which is no less than in the call before; its text is NULL if
+ * there is none. */
+static struct own_value order_line(struct items *items, uint64_t n) {
+    const char *line, *end = items->orders.data + items->orders.length, *next = NULL;
+    for (line = items->orders.data + items->order_at; line < end; line = next + 1) {
+        next = memchr(line, '\n', (size_t)(end - line));
+        next = next ? next : end;
+        if (items->order_line == n)
+            return (struct own_value){.text = line, .length = (size_t)(next - line)};
+        items->order_line++;
+        items->order_at = (size_t)(next - items->orders.data) + 1;
+    }
+    return (struct own_value){0};
+}
+
+/* The order of factorisation of the current text; false if --order lacks it.  Every record before
+ * was scored or is wrong. */
+static bool find_order(struct items *items, int i, struct own_value *order) {
+    struct items_table *table = &items->tables[i];
+    uint64_t before = items->results[i].texts + table->errors.wrong;
+    *order = items_table_value(table, ROLE_ORDER);
+    if (!items->orders.data)
+        return true;
+    for (int k = 0; k < i; k++)
+        before += items->results[k].texts + items->results[k].left_out;
+    *order = order_line(items, before);
+    if (!order->text)
+        items_table_wrong(table, "--order has no line %" PRIu64 " for it", before + 1);
+    return order->text;
+}
+
 /* Scores a text of the current record. */
 static txl_status score_text(struct items *items, int i, struct evaluation *e,
                              const struct own_value *item, const struct own_value *condition,
@@ -521,6 +553,9 @@ static txl_status score_text(struct items *items, int i, struct evaluation *e,
         items_table_wrong(table, "%s is empty", items_table_name(table, role));
         return TXL_OK;
     }
+    struct own_value order;
+    if (!find_order(items, i, &order))
+        return TXL_OK;
     tables_start_record(e->tables, items->paths[i], table->record, &items->regions);
     txl_status status = evaluation_text(e, &(struct lone_text){.text = bare->data,
                                                                .length = bare->length,
@@ -528,6 +563,8 @@ static txl_status score_text(struct items *items, int i, struct evaluation *e,
                                                                .n_before = items->before.length,
                                                                .n_shared = e->before.length,
                                                                .line = table->record,
+                                                               .order = order.text,
+                                                               .n_order = order.length,
                                                                .where = where,
                                                                .problem = problem,
                                                                .n_problem = sizeof problem});
@@ -537,7 +574,8 @@ static txl_status score_text(struct items *items, int i, struct evaluation *e,
     }
     if (!status) {
         items_table_right(table);
-        status = tables_end_record(e->tables, &error);
+        status =
+            tables_end_record(e->tables, e->scorer.order, &error); /* the order may lack its last */
         if (status && status != TXL_STOPPED)
             terminal_error("%s: %s%s", table->input.name, where, error.message);
     }
@@ -610,6 +648,13 @@ txl_status items_evaluate(struct items *items, int i, struct evaluation *e, stru
 }
 
 /* ---- Results ------------------------------------------------------------------------------ */
+
+bool items_ordered(const struct items *items) {
+    bool ordered = items->orders.data;
+    for (int i = 0; i < items->n; i++)
+        ordered = ordered || items->tables[i].role[ROLE_ORDER] != SIZE_MAX;
+    return ordered;
+}
 
 bool items_lack(const struct items *items, int i) {
     return items->results[i].left_out + items->results[i].preference.left_out > 0;

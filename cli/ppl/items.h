@@ -92,6 +92,9 @@ struct items_result {
 
 struct items {
     struct items_names names;
+    struct buffer orders; /* --order: a line a text; without data: none */
+    size_t order_at;      /* where its line `order_line` begins */
+    uint64_t order_line;
     struct preference preference; /* as asked for */
     struct items_table *tables;   /* [n] */
     struct items_result *results; /* [n] */
@@ -118,6 +121,9 @@ bool items_ready(struct items *items);
 /* Scores the texts of table `i` as evaluate does.  Errors of single records were printed. */
 txl_status items_evaluate(struct items *items, int i, struct evaluation *evaluation,
                           struct result *result);
+
+/* Whether texts have orders of factorisation. */
+bool items_ordered(const struct items *items);
 
 /* Whether anything was left out of table `i`. */
 bool items_lack(const struct items *items, int i);

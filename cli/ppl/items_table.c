@@ -21,9 +21,9 @@ enum { END = -1 };
 /* Messages that wait until a record is right. */
 enum { WAITING = 1 << 16 };
 
-static const char *const role_names[N_ROLE] = {"item",         "condition", "text",
-                                               "context",      "region",    "sentence_good",
-                                               "sentence_bad", "UID",       "pairID"};
+static const char *const role_names[N_ROLE] = {"item",   "condition",     "text",         "context",
+                                               "region", "sentence_good", "sentence_bad", "UID",
+                                               "pairID", "order"};
 
 static const size_t NONE = SIZE_MAX;
 
@@ -62,7 +62,8 @@ void items_names_free(struct items_names *names) {
 
 const char *items_table_name(const struct items_table *t, enum items_role role) {
     const char *given = t->names->name[role];
-    return given ? given : role == ROLE_REGION ? NULL : role_names[role];
+    bool usual = role != ROLE_REGION && (role != ROLE_ORDER || t->names->orders);
+    return given ? given : usual ? role_names[role] : NULL;
 }
 
 /* ---- Errors ------------------------------------------------------------------------------- */

@@ -33,12 +33,14 @@ enum items_role {
     ROLE_BAD,
     ROLE_UID,
     ROLE_PAIR,
+    ROLE_ORDER, /* of factorisation; where it has a meaning */
     N_ROLE
 };
 
 /* What the columns are called. */
 struct items_names {
     char *name[N_ROLE]; /* NULL: as usual; regions have no usual name */
+    bool orders;        /* `order` has its usual name, else none */
     bool lacks_memory;
 };
 

@@ -31,6 +31,7 @@ struct ppl {
     struct items items;
     int not_open; /* tables that could not be opened */
     bool lacks;   /* something of a table was left out, or is not told */
+    bool *begins; /* [n_token], for --within-word left */
     struct sweep sweep;
     struct dynamic dynamic;
     struct predictor predictors[MOST_SESSIONS];
@@ -78,6 +79,7 @@ static bool check_family(const struct ppl_options *o, const struct model *model)
     };
     const struct meaningless not_here[] = {
         {o->refresh > 0, "--refresh", "which sees what is to the left alone"},
+        {o->both_sides, "--both-sides", "which sees what is to the left alone"},
     };
     return model_allows(model, not_there, sizeof not_there / sizeof *not_there) &&
            model_needs_both_sides(model, not_here, sizeof not_here / sizeof *not_here);
@@ -101,6 +103,8 @@ static bool choose_settings(const struct ppl_options *options, const struct mode
     settings_override(settings, &options->session, &options->common);
     if (options->refresh > 0)
         settings->mem_len = (int)options->refresh; /* holds a whole round */
+    if (options->both_sides)
+        settings->mem_len = 0;
     if (options->sliding_window > 0) {
         settings->tgt_len = (int)options->sliding_window;
         settings->mem_len = 0;
@@ -168,11 +172,13 @@ static void describe_run(struct ppl *ppl) {
                                 .in_table = options->sweep_memory != NULL,
                                 .ids = options->ids,
                                 .replaces_unknown = txl_model_unk(ppl->model.handle) >= 0,
+                                .both_sides = options->both_sides,
                                 .mode = options->dynamic.on           ? "dynamic"
                                         : options->items.n > 0        ? "items"
                                         : options->per_line           ? "lines"
                                         : options->sliding_window > 0 ? "sliding"
                                         : options->refresh > 0        ? "refreshed"
+                                        : options->both_sides         ? "both-sides"
                                                                       : "segments",
                                 .text = text_form(ppl->model.handle, ppl->text, options->ids)};
     ppl->evaluation = (struct evaluation){.model = ppl->model.handle,
@@ -214,6 +220,8 @@ static bool open_report(struct ppl *ppl) {
 /* Adds the observers, in the order in which they see the tokens. */
 static void add_observers(struct ppl *ppl) {
     struct scorer *scorer = &ppl->evaluation.scorer;
+    if (ppl->options->both_sides)
+        scorer_observe(scorer, evaluation_token, &ppl->evaluation);
     if (ppl->evaluation.comparison)
         scorer_observe(scorer, comparison_token, &ppl->comparison);
     if (ppl->tables.tokens.table.file.stream)
@@ -264,7 +272,10 @@ static bool state_settings(struct ppl *ppl) {
                                .text = ppl->setup.text,
                                .unwrap = ppl->options->common.unwrap,
                                .context_start = ppl->evaluation.alone,
-                               .refresh = (uint64_t)ppl->options->refresh};
+                               .refresh = (uint64_t)ppl->options->refresh,
+                               .order = items_ordered(&ppl->items) ? "given" : NULL};
+    if (ppl->options->both_sides)
+        run.both_sides = ppl->options->within_word == WITHIN_WORD_LEFT ? "word-left" : "yes";
     if (ppl->options->compare &&
         !evaluated_set(&ppl->setup.other, &ppl->other, &ppl->other_settings, &run))
         return false;
@@ -282,10 +293,18 @@ static bool state_settings(struct ppl *ppl) {
 static bool open_scorer(struct ppl *ppl) {
     if (!open_predictors(ppl))
         return false;
-    if (!scorer_new(&ppl->evaluation.scorer, ppl->predictors, compares(ppl) ? 2 : 1,
-                    ppl->model.handle, model_score_tokens(&ppl->model),
-                    (size_t)ppl->options->sliding_window, (size_t)ppl->options->refresh,
-                    needs_distributions(ppl)))
+    struct scorer *scorer = &ppl->evaluation.scorer;
+    const size_t n = compares(ppl) ? 2 : 1;
+    bool good =
+        ppl->options->both_sides
+            ? scorer_new_both(scorer, ppl->predictors, n, ppl->model.handle,
+                              items_ordered(&ppl->items), needs_distributions(ppl))
+            : scorer_new(scorer, ppl->predictors, n, ppl->model.handle,
+                         model_score_tokens(&ppl->model), (size_t)ppl->options->sliding_window,
+                         (size_t)ppl->options->refresh, needs_distributions(ppl));
+    if (good && ppl->options->within_word == WITHIN_WORD_LEFT)
+        good = (scorer->begins = ppl->begins = word_begins(ppl->model.handle));
+    if (!good)
         return terminal_error("out of memory");
     txl_error error;
     if (ppl->options->cache &&
@@ -613,15 +632,47 @@ static int parse_arguments(const struct command *command, struct ppl *ppl) {
     if (wrong)
         return options_wrong(command,
                              "--columns '%s': ROLE=NAME is expected, each ROLE once: item, "
-                             "condition, text, context, region, sentence_good, sentence_bad, UID "
-                             "or pairID",
+                             "condition, text, context, region, sentence_good, sentence_bad, UID, "
+                             "pairID or order",
                              wrong);
+    ppl->items.names.orders = options->both_sides && !options->order;
+    if (ppl->items.names.name[ROLE_ORDER] && !ppl->items.names.orders)
+        return options_wrong(command, "--columns order=%s needs --both-sides, and excludes --order",
+                             ppl->items.names.name[ROLE_ORDER]);
     ppl->items.preference.region = options->prefer_region;
     ppl->items.preference.by = options->prefer_by;
     if (options->prefer && !preference_parse(&ppl->items.preference, options->prefer))
         return options_wrong(command, "--prefer '%s': two conditions such as good,bad are expected",
                              options->prefer);
     return OPTIONS_RUN;
+}
+
+/* Reads --order; says that a column has the orders. */
+static bool open_orders(struct ppl *ppl) {
+    struct items *items = &ppl->items;
+    const char *path = ppl->options->order;
+    struct input input;
+    bool good = true;
+    for (int i = 0; i < items->n; i++) {
+        const struct items_table *table = &items->tables[i];
+        if (path && table->pairs)
+            return terminal_error("%s: --order needs a column text, not pairs of sentences",
+                                  table->input.name);
+        if (table->role[ROLE_ORDER] != SIZE_MAX)
+            terminal_note("%s: the column %s is the order of factorisation of texts where it is "
+                          "not empty",
+                          table->input.name, items_table_name(table, ROLE_ORDER));
+    }
+    if (!path)
+        return true;
+    if (!input_open(&input, path))
+        return false;
+    good = input_read_all(&input, &items->orders, ITEMS_LONG);
+    input_close(&input);
+    if (good && (items->orders.length == 0 || items->orders.length >= ITEMS_LONG))
+        return terminal_error("%s: it is %s", path,
+                              items->orders.length == 0 ? "empty" : "longer than 256 MiB");
+    return good;
 }
 
 /* Opens the tables of items, which become the files.  One that cannot be opened is told and left
@@ -638,7 +689,7 @@ static bool open_items(struct ppl *ppl, struct operands *files) {
         }
     files->items = items->paths;
     files->n = items->n;
-    return items->n > 0 && !signals_stopped() && items_ready(items);
+    return items->n > 0 && !signals_stopped() && items_ready(items) && open_orders(ppl);
 }
 
 static int open_and_score(struct ppl *ppl, struct operands *files) {
@@ -687,6 +738,7 @@ static int run(const struct command *command, void *values, struct operands *fil
     report_abandon(&ppl->report);
     heat_close(&ppl->heat);
     close_scorer(ppl);
+    free(ppl->begins);
     items_close(&ppl->items);
     evaluation_free(&ppl->evaluation);
     sweep_free(&ppl->sweep);

@@ -28,6 +28,9 @@ enum given {
     SLIDING_WINDOW,
     SWEEP_MEMORY,
     REFRESH,
+    BOTH_SIDES,
+    WITHIN_WORD,
+    ORDER,
     TGT_LEN,
     MEM_LEN,
     SAME_LENGTH,
@@ -79,6 +82,10 @@ static const struct {
     {DYNAMIC, SET(BATCH) | SET(SHARD) | SET(MERGE) | SET(PER_LINE) | SET(ITEMS) | CONTEXTS |
                   SET(SLIDING_WINDOW) | SET(SWEEP_MEMORY) | SET(REFRESH) | SET(MEMORY_TYPE) |
                   SET(COMPUTE) | SET(EXACT) | SET(LOW_MEMORY)},
+    {BOTH_SIDES, SET(DYNAMIC) | SET(CACHE) | SET(BATCH) | SET(SHARD) | SET(SLIDING_WINDOW) |
+                     SET(SWEEP_MEMORY) | SET(REFRESH) | SET(MEM_LEN) | SET(SPACE_WITH) |
+                     SET(ENTROPY)},
+    {ORDER, SET(WITHIN_WORD)},
     {DYNAMIC_OUTPUT, SET(FILES)},
     {CACHE, SET(BATCH) | SET(SHARD)},
     {MERGE, ~(SET(MERGE) | SET(JSON) | SET(FAIL_ABOVE) | SET(A_FILE) | SET(FILES)),
@@ -109,8 +116,9 @@ static const struct {
 static const struct {
     enum given option, needs;
 } needs[] = {
-    {COLUMNS, ITEMS},   {PER_REGION, ITEMS},   {PREFER, ITEMS},        {PREFER_REGION, ITEMS},
-    {PREFER_BY, ITEMS}, {LOGPROBS, PER_TOKEN}, {SPACE_WITH, PER_WORD}, {ENTROPY, PER_WORD},
+    {COLUMNS, ITEMS},   {PER_REGION, ITEMS},   {PREFER, ITEMS},           {PREFER_REGION, ITEMS},
+    {PREFER_BY, ITEMS}, {LOGPROBS, PER_TOKEN}, {SPACE_WITH, PER_WORD},    {ENTROPY, PER_WORD},
+    {ORDER, ITEMS},     {ORDER, BOTH_SIDES},   {WITHIN_WORD, BOTH_SIDES},
 };
 
 /* Finds out what is given, and returns the set of it. */
@@ -128,6 +136,9 @@ static uint64_t find_given(const struct ppl_options *o, const struct operands *f
         [SLIDING_WINDOW] = {o->sliding_window > 0, "--sliding-window"},
         [SWEEP_MEMORY] = {o->sweep_memory, "--sweep-memory"},
         [REFRESH] = {o->refresh > 0, "--refresh"},
+        [BOTH_SIDES] = {o->both_sides, "--both-sides"},
+        [WITHIN_WORD] = {o->within_word != WITHIN_WORD_BOTH, "--within-word"},
+        [ORDER] = {o->order, "--order"},
         [TGT_LEN] = {session->tgt_len != INTEGER_UNSET, "--tgt-len"},
         [MEM_LEN] = {session->mem_len != INTEGER_UNSET, "--mem-len"},
         [SAME_LENGTH] = {session->same_length != CHOICE_UNSET, "--same-length"},
@@ -204,6 +215,8 @@ int ppl_options_check(const struct command *command, const struct ppl_options *o
                                  all[needs[i].needs].name);
     if (o->context && strcmp(o->context, "-") == 0 && reads_input(o, files))
         return options_wrong(command, "--context and the text cannot both be standard input");
+    if (o->order && strcmp(o->order, "-") == 0 && reads_input(o, files))
+        return options_wrong(command, "--order and the items cannot both be standard input");
     if (ppl_tables_shown(o) > 1)
         return options_wrong(command, "only one of the tables of tokens, words and regions can go "
                                       "to standard output");
@@ -211,6 +224,8 @@ int ppl_options_check(const struct command *command, const struct ppl_options *o
 }
 
 static const char *const neighbours[] = {"next", "previous", NULL};
+
+static const char *const within_words[] = {"both", "left", NULL};
 
 static const char *const presets[] = {"published", NULL};
 
@@ -261,6 +276,16 @@ const struct option_row ppl_option_rows[] = {
      "XLNet: before every R tokens read the tgt-len tokens before them again as one "
      "block, as txl generate does; without it read from left to right",
      .argument = "R", .least = 1, .most = TXL_MAX_ASKED},
+    {"both-sides", OPTION_FLAG, PLACE(both_sides),
+     "XLNet: score each token with all others of its line, item or window of tgt-len tokens known; "
+     "see Both sides below"},
+    {"within-word", OPTION_CHOICE, PLACE(within_word),
+     "with --both-sides: left hides from a piece the pieces to its right in its word too",
+     .choices = within_words, .standard = "both"},
+    {"order", OPTION_STRING, PLACE(order),
+     "with --both-sides and --items: score the tokens of each text in the order that its line of "
+     "FILE gives, instead of a column order",
+     .argument = "FILE", .file = FILE_READ},
     {"compare", OPTION_STRING, PLACE(compare),
      "score the same tokens with another model of the same vocabulary too, and print how "
      "its predictions differ",
@@ -348,14 +373,15 @@ const struct note ppl_notes[] = {
         "     layer_norm_eps memory_start cluster_order [unwrap] [context_start]\n"
         "     type memory_type compute threads streams kernels blas model",
         "It states every setting that decides the result; - stands for a number without "
-        "meaning. mode is segments, lines, items, sliding, refreshed or dynamic; text is "
+        "meaning. mode is segments, lines, items, sliding, refreshed, both-sides or dynamic; text "
+        "is "
         "raw, tokens, ids or, for a model that reads text in one way, -. The model's name runs to "
         "the end of the line.\n\n"
         "context_start is the symbol that each text comes after, with --items, --per-line and "
         "--context: <eos>, <S>, the byte 32 or _. With --unwrap unwrap=yes appears, with "
         "--arithmetic exact arithmetic=exact before type. For an XLNet same_length and "
-        "cluster_order are left out, and family, activation and perhaps refresh come before "
-        "type."),
+        "cluster_order are left out, and family, activation and perhaps refresh, order and "
+        "both_sides (yes, or word-left with --within-word left) come before type."),
     {"Words and unknown symbols",
      "An unknown symbol is easy to predict as <unk>, so texts with many of them look more "
      "predictable than they are. If any scored token is <unk>, the result also says what its "
@@ -483,7 +509,9 @@ const struct note ppl_notes[] = {
      "rows, "
      "so they are read twice. Numbers are passed on as they are written.\n\n"
      "--columns says what columns are called: a list of ROLE=NAME with the roles item, condition, "
-     "text, context, region, sentence_good, sentence_bad, UID and pairID. With region=NAME the "
+     "text, context, region, sentence_good, sentence_bad, UID, pairID and, with --both-sides, "
+     "order. "
+     "With region=NAME the "
      "table is in the long form: each row is a region, and the rows of one item and condition are "
      "one text, in the order of their numbers in that column, or of their lines where it has "
      "others. One blank is between two of them, and a bar is a bar. The rows may stand anywhere; "
@@ -515,6 +543,24 @@ const struct note ppl_notes[] = {
      "standard_error, interval (of the share, 95 %), difference, difference_standard_error, and "
      "with "
      "--prefer-by by and values, a list of value and the same."},
+    {"Both sides",
+     "With --both-sides an XLNet predicts each token from all others of its line or item, which "
+     "are a block, and from what --context names. Of a FILE these are the others of its window: "
+     "the text is cut into windows of tgt-len tokens, of which the last ends with the text and may "
+     "overlap the one before. No memory is used, and the first token is scored too. Each token "
+     "takes a pass of its own over its window. The sum is a pseudo-log-likelihood (Salazar et al. "
+     "2020), which compares sentences but is no code length; a perplexity of it compares with "
+     "others of its kind alone.\n\n"
+     "A word of several pieces gives itself away: with --within-word left a piece sees the pieces "
+     "before it in its word and not those after it (Kauf and Ivanova 2023). A word is a run "
+     "without white space.\n\n"
+     "An order of factorisation is a list of tokens by their index (--per-token): they are scored "
+     "one after the other, each from those before it in the list and from all tokens that are not "
+     "in it, which are known and not scored. So with '0 1' of 'New York is a city' York is "
+     "predicted from New and 'is a city', New from 'is a city' alone (Yang et al. 2019, section "
+     "2.6). It stands in the column order, or in the text's line of --order FILE; commas, blanks "
+     "and brackets may part its numbers. Without one a text is scored as all others are. With it a "
+     "text takes at most tgt-len tokens."},
     {"Memory sweep",
      "--sweep-memory prints one row, with --json one object, and one summary line for "
      "each length. The +/- is the standard error of the difference from the first length, "
@@ -568,6 +614,8 @@ const struct example ppl_examples[] = {
     {"txl ppl --per-word words.tsv --space-with previous novel.txt", "and of every word"},
     {"txl ppl --items sentences.csv --per-region regions.csv --prefer good,bad",
      "the surprisal of regions, and which condition of each item is likelier"},
+    {"txl ppl --model xlnet.txl --both-sides --items sentences.csv --prefer good,bad",
+     "by XLNet's pseudo-log-likelihood instead"},
     {"cat blimp/*.jsonl | txl ppl --items - --prefer-by UID", "accuracy on BLiMP, by phenomenon"},
     {"txl ppl --items suite.csv --columns item=item_number,condition=condition_name,"
      "region=region_number,text=content --per-region regions.csv",

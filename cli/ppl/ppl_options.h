@@ -6,6 +6,7 @@
 #include "cli/model/settings.h"
 #include "cli/text/tokens.h"
 
+enum { WITHIN_WORD_BOTH, WITHIN_WORD_LEFT };
 enum { SPACE_WITH_NEXT, SPACE_WITH_PREVIOUS };
 
 struct ppl_options {
@@ -14,6 +15,9 @@ struct ppl_options {
     int preset, text, space_with;
     int64_t batch, sliding_window, max_tokens, logprobs, refresh; /* 0: off; batch 0: not given */
     int64_t prefer_region;                                        /* -1: the whole text */
+    bool both_sides;
+    int within_word;
+    const char *order;
     bool per_line, entropy, no_eos, ids, skip_unknown, json, heat, merge, cache;
     const char *per_token, *per_word, *report, *compare, *sweep_memory, *shard;
     struct string_list items, columns;

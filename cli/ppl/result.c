@@ -258,8 +258,11 @@ static bool print_correction(const struct result *result) {
 
 bool result_print_text(const struct setup *setup, const struct result *result) {
     return (!setup->other.name || print_difference(result)) &&
-           print_score(setup, result, setup->dynamic ? ", learning as it reads" : "", "",
-                       &result->score) &&
+           print_score(setup, result,
+                       setup->dynamic      ? ", learning as it reads"
+                       : setup->both_sides ? ", from both sides"
+                                           : "",
+                       "", &result->score) &&
            (!setup->other.name ||
             print_score(setup, result, ", by ", setup->other.name, &result->divergence.other)) &&
            (!setup->corrects_words || print_correction(result)) &&

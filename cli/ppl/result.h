@@ -33,9 +33,10 @@ struct setup {
     bool in_table;         /* results are rows of a table, which has no other lines */
     bool corrects_words;   /* --space-with previous adds terms to the nats of words */
     bool no_eos;           /* line ends do not count */
+    bool both_sides;       /* tokens are scored from both sides */
     bool ids;              /* the input was ids, so nothing can be unknown */
     bool replaces_unknown; /* else they are left out */
-    const char *mode;      /* segments, lines, items, sliding */
+    const char *mode;      /* segments, lines, items, sliding, both-sides */
     const char *text;      /* raw, tokens, ids, - */
     const struct dynamic_settings *dynamic; /* NULL: the model did not learn */
     const char *published; /* --preset: what the paper has on its test set; NULL: none */

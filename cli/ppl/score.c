@@ -83,6 +83,43 @@ static size_t chunk_of(const struct scorer *scorer, size_t together, bool distri
     return chunk < whole ? whole : chunk / whole * whole;
 }
 
+/* Makes room for `most` ids, and for what each call gives. */
+static bool make_room(struct scorer *scorer, size_t most) {
+    scorer->ids = calloc(most, sizeof *scorer->ids);
+    scorer->places = calloc(most, sizeof *scorer->places);
+    bool good = scorer->ids && scorer->places;
+    for (size_t i = 0; i < scorer->n_lane; i++) {
+        struct lane *lane = &scorer->lane[i];
+        lane->nats = calloc(scorer->chunk, sizeof *lane->nats);
+        good = good && lane->nats;
+        if (scorer->rows > 0) {
+            lane->logprob = calloc(scorer->rows, scorer->n_token * sizeof *lane->logprob);
+            good = good && lane->logprob;
+        }
+    }
+    return good;
+}
+
+bool scorer_new_both(struct scorer *scorer, const struct predictor *predictors, size_t n_predictor,
+                     const txl_model *model, bool orders, bool distributions) {
+    txl_settings settings;
+    *scorer = (struct scorer){.n_lane = n_predictor,
+                              .n_token = (size_t)txl_model_n_token(model),
+                              .both = true,
+                              .left_out = -1,
+                              .unk = txl_model_unk(model)};
+    scorer->tgt_len = SIZE_MAX;
+    for (size_t i = 0; i < n_predictor; i++) {
+        scorer->lane[i].by = predictors[i];
+        txl_session_settings(predictors[i].session, &settings);
+        if ((size_t)settings.tgt_len < scorer->tgt_len)
+            scorer->tgt_len = (size_t)settings.tgt_len;
+    }
+    scorer->chunk = orders ? scorer->tgt_len : 1;
+    scorer->rows = orders && distributions ? scorer->tgt_len : 1;
+    return make_room(scorer, 2 * scorer->tgt_len);
+}
+
 bool scorer_new(struct scorer *scorer, const struct predictor *predictors, size_t n_predictor,
                 const txl_model *model, size_t together, size_t window, size_t refresh,
                 bool distributions) {
@@ -111,19 +148,8 @@ bool scorer_new(struct scorer *scorer, const struct predictor *predictors, size_
         scorer->tgt_len = (size_t)settings.tgt_len;
         most += scorer->tgt_len;
     }
-    scorer->ids = calloc(most, sizeof *scorer->ids);
-    scorer->places = calloc(most, sizeof *scorer->places);
-    bool good = scorer->ids && scorer->places;
-    for (size_t i = 0; i < n_predictor; i++) {
-        struct lane *lane = &scorer->lane[i];
-        lane->nats = calloc(scorer->chunk, sizeof *lane->nats);
-        good = good && lane->nats;
-        if (distributions) {
-            lane->logprob = calloc(scorer->chunk, scorer->n_token * sizeof *lane->logprob);
-            good = good && lane->logprob;
-        }
-    }
-    return good;
+    scorer->rows = distributions ? scorer->chunk : 0;
+    return make_room(scorer, most);
 }
 
 void scorer_free(struct scorer *scorer) {
@@ -163,7 +189,7 @@ void scorer_start(struct scorer *scorer, uint64_t index) {
             txl_session_reset(scorer->lane[i].by.session);
     scorer->read.n = 0;
     scorer->n = 0;
-    scorer->known = 1; /* its context */
+    scorer->known = scorer->both ? 0 : 1; /* its context */
     scorer->unscored = 0;
     scorer->index = index;
     scorer->score = (struct score){0};
@@ -246,11 +272,13 @@ txl_status scorer_start_after(struct scorer *scorer, const struct id_list *befor
                               txl_error *error) {
     txl_status status = TXL_OK;
     size_t known = 1;
-    if (scorer->in_segments)
+    if (scorer->both) /* the window that the stream begins in, and the one before */
+        known = before->n % scorer->tgt_len + (before->n >= scorer->tgt_len ? scorer->tgt_len : 0);
+    else if (scorer->in_segments)
         return push_before(scorer, before, error);
     if (scorer->refresh > 0)
         known = before->n < scorer->tgt_len ? before->n : scorer->tgt_len;
-    if (scorer->refresh > 0 || before->n == 1)
+    if (scorer->both || scorer->refresh > 0 || before->n == 1)
         scorer_start(scorer, 0);
     else
         status = read_before(scorer, before, error);
@@ -314,7 +342,8 @@ static txl_status record_token(struct scorer *scorer, size_t i, size_t at, txl_e
     for (size_t k = 0; k < scorer->n_lane; k++) {
         const struct lane *lane = &scorer->lane[k];
         token.nats[k] = lane->nats[i];
-        token.logprob[k] = lane->logprob ? lane->logprob + i * scorer->n_token : NULL;
+        token.logprob[k] =
+            lane->logprob ? lane->logprob + i % scorer->rows * scorer->n_token : NULL;
     }
     txl_status status = scorer->cache ? mix_token(scorer, i, &token, error) : TXL_OK;
     token.left_out = scorer->left_out >= 0 && token.id == scorer->left_out;
@@ -372,7 +401,101 @@ static txl_status score_round(struct scorer *scorer, txl_error *error) {
     return status ? status : end_call(scorer, known, n, past, error);
 }
 
+/* ---- Both sides --------------------------------------------------------------------------- */
+
+/* Feeds the window ids[first, first + n) to each session, with gaps where hidden[n] says, and asks
+ * for the gap `at`. */
+static txl_status ask_both(struct scorer *scorer, size_t first, size_t n, const int32_t *hidden,
+                           size_t at, txl_error *error) {
+    txl_status status = TXL_OK;
+    for (size_t k = 0; k < scorer->n_lane && !status; k++) {
+        struct lane *lane = &scorer->lane[k];
+        txl_session_reset(lane->by.session);
+        status = txl_session_feed_gaps(lane->by.session, hidden, n, error);
+        if (!status)
+            status = txl_session_ask(lane->by.session, &at, 1, lane->logprob, error);
+        if (!status)
+            lane->nats[0] = -lane->logprob[scorer->ids[first + at]];
+    }
+    return status;
+}
+
+/* Scores the window's token `at` from all others, but for the rest of its word with `begins`. */
+static txl_status score_both(struct scorer *scorer, size_t first, size_t n, int32_t *hidden,
+                             size_t at, txl_error *error) {
+    size_t end = at + 1;
+    while (scorer->begins && end < n && !scorer->begins[scorer->ids[first + end]])
+        end++;
+    for (size_t i = at; i < end; i++)
+        hidden[i] = TXL_GAP;
+    txl_status status = ask_both(scorer, first, n, hidden, at, error);
+    memcpy(hidden + at, scorer->ids + first + at, (end - at) * sizeof *hidden);
+    return status ? status : record_token(scorer, 0, first + at, error);
+}
+
+/* Scores the tokens of the order; nats[] and rows are by their numbers in the window. */
+static txl_status score_order(struct scorer *scorer, struct lane *lane, const int32_t *hidden,
+                              txl_error *error) {
+    txl_session *session = lane->by.session;
+    txl_session_reset(session);
+    txl_status status = txl_session_feed_gaps(session, hidden, scorer->n, error);
+    for (size_t i = 0; i < scorer->n_order && !status; i++) {
+        size_t at = scorer->known + scorer->order[i];
+        float *row = lane->logprob + at % scorer->rows * scorer->n_token;
+        status = txl_session_ask(session, &at, 1, row, error);
+        lane->nats[at] = -row[scorer->ids[at]];
+        if (!status)
+            status = txl_session_fill(session, at, scorer->ids[at], error);
+    }
+    return status;
+}
+
+/* The same in every lane; tokens that the order lacks are known, and not reported. */
+static txl_status score_ordered(struct scorer *scorer, int32_t *hidden, txl_error *error) {
+    txl_status status = TXL_OK;
+    assert(scorer->n <= scorer->tgt_len);
+    for (size_t i = 0; i < scorer->n_order; i++)
+        hidden[scorer->known + scorer->order[i]] = TXL_GAP;
+    for (size_t k = 0; k < scorer->n_lane && !status; k++)
+        status = score_order(scorer, &scorer->lane[k], hidden, error);
+    for (size_t at = scorer->known; at < scorer->n && !status; at++)
+        if (hidden[at] == TXL_GAP)
+            status = record_token(scorer, at, at, error);
+    return status;
+}
+
+/* Scores the tokens of the window that ends with the ids that came, which is the last tgt_len of
+ * them; so the last window of a text is as long as the others, and may overlap the one before. */
+static txl_status score_window_both(struct scorer *scorer, txl_error *error) {
+    size_t first = scorer->n > scorer->tgt_len ? scorer->n - scorer->tgt_len : 0,
+           n = scorer->n - first;
+    txl_status status = TXL_OK;
+    int32_t *hidden = malloc(n * sizeof *hidden);
+    if (!hidden)
+        return txl_fail_memory(error, "a window", n * sizeof *hidden);
+    memcpy(hidden, scorer->ids + first, n * sizeof *hidden);
+    if (scorer->order)
+        status = score_ordered(scorer, hidden, error);
+    for (size_t at = scorer->known; at < scorer->n && !scorer->order && !status; at++) {
+        status = score_both(scorer, first, n, hidden, at - first, error);
+        if (!status && signals_stopped())
+            status = TXL_STOPPED;
+    }
+    free(hidden);
+    scorer->known = n;
+    return status ? status : end_call(scorer, 0, 0, first, error);
+}
+
+/* The second window is the first that has one before it. */
+static txl_status push_both(struct scorer *scorer, txl_error *error) {
+    size_t whole = scorer->known >= scorer->tgt_len ? 2 * scorer->tgt_len : scorer->tgt_len;
+    return scorer->n < whole ? TXL_OK : score_window_both(scorer, error);
+}
+
 txl_status scorer_flush(struct scorer *scorer, txl_error *error) {
+    if (scorer->both)
+        return scorer->n > scorer->known && scorer->n > 1 ? score_window_both(scorer, error)
+                                                          : TXL_OK;
     if (scorer->refresh > 0)
         return scorer->n > scorer->known ? score_round(scorer, error) : TXL_OK;
     if (scorer->window > 0 || scorer->n < 2)
@@ -388,6 +511,8 @@ txl_status scorer_push(struct scorer *scorer, int32_t id, const struct place *pl
                        txl_error *error) {
     scorer->places[scorer->n] = *place;
     scorer->ids[scorer->n++] = id;
+    if (scorer->both)
+        return push_both(scorer, error);
     if (scorer->window > 0)
         return scorer->n < 2 ? TXL_OK : score_window(scorer, error);
     if (scorer->refresh > 0)

@@ -75,14 +75,14 @@ struct observer {
     void *context;
 };
 
-enum { MOST_OBSERVERS = 6 };
+enum { MOST_OBSERVERS = 8 };
 
 struct scorer {
     struct lane {
         struct predictor by;
         txl_session *copy; /* of the session after `read`, for one stream; NULL: the session */
         float *nats;       /* [chunk] */
-        float *logprob;    /* [chunk, n_token], or NULL */
+        float *logprob;    /* [rows, n_token], or NULL */
     } lane[MOST_SESSIONS];
     size_t n_lane;
     size_t n_token;
@@ -90,9 +90,16 @@ struct scorer {
                        tgt_len */
     size_t known;   /* number of ids in the block before the waiting tokens */
     size_t tgt_len;
+    bool both;           /* every token is predicted from all others of its window of tgt_len */
+    const bool *begins;  /* [n_token], NULL: not.  Tokens that begin a word: the pieces to the right
+                            of a token in its word are not known either */
+    const size_t *order; /* [n_order], NULL: not.  The stream's tokens that are predicted one after
+                            the other, each from those before it here and from all that are not */
+    size_t n_order;
     size_t window; /* > 0: every token is predicted from a new segment of this many before it */
     size_t chunk;  /* ids scored in one call */
-    int32_t *ids;  /* [chunk + 1] or [window + 1]: ids waiting to be scored */
+    size_t rows;   /* distributions that a lane has room for */
+    int32_t *ids;  /* [chunk + 1], [window + 1] or [2 tgt_len]: ids waiting to be scored */
     struct place *places; /* of the ids */
     size_t n;
     bool in_segments;    /* a model has no memory, so that segments begin where streams do */
@@ -116,6 +123,11 @@ struct scorer {
 bool scorer_new(struct scorer *scorer, const struct predictor *predictors, size_t n_predictor,
                 const txl_model *model, size_t together, size_t window, size_t refresh,
                 bool distributions);
+
+/* The same where every token is predicted from both sides: the sessions must see both, and have no
+ * memory.  `orders`: scorer.order may be set for a stream, which then is a window at most. */
+bool scorer_new_both(struct scorer *scorer, const struct predictor *predictors, size_t n_predictor,
+                     const txl_model *model, bool orders, bool distributions);
 void scorer_free(struct scorer *scorer);
 
 void scorer_observe(struct scorer *scorer,

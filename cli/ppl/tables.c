@@ -138,12 +138,12 @@ bool word_rows_correct(const txl_model *model, const struct ppl_options *options
            model_unit(model) == TXL_UNIT_PIECE;
 }
 
-static bool find_begins(struct word_rows *rows) {
-    int32_t n = txl_model_n_token(rows->model), eos = txl_model_eos(rows->model);
-    rows->begins = calloc((size_t)n, sizeof *rows->begins);
-    for (int32_t id = 0; rows->begins && id < n; id++)
-        rows->begins[id] = id == eos || has_mark(rows->model, id);
-    return rows->begins != NULL;
+bool *word_begins(const txl_model *model) {
+    int32_t n = txl_model_n_token(model), eos = txl_model_eos(model);
+    bool *begins = calloc((size_t)n, sizeof *begins);
+    for (int32_t id = 0; begins && id < n; id++)
+        begins[id] = id == eos || has_mark(model, id);
+    return begins;
 }
 
 bool word_rows_open(struct word_rows *rows, const struct ppl_options *options,
@@ -156,7 +156,7 @@ bool word_rows_open(struct word_rows *rows, const struct ppl_options *options,
                                            model_unit(model) != TXL_UNIT_WORD,
                                .entropy = options->entropy,
                                .own = own};
-    if (word_rows_correct(model, options) && !find_begins(rows))
+    if (word_rows_correct(model, options) && !(rows->begins = word_begins(model)))
         return terminal_error("out of memory");
     return table_open(&rows->table, options->per_word,
                       options->entropy
@@ -518,9 +518,9 @@ void tables_start_record(struct tables *tables, const char *file, uint64_t line,
     region_rows_start(&tables->regions, file, text);
 }
 
-txl_status tables_end_record(struct tables *tables, txl_error *error) {
+txl_status tables_end_record(struct tables *tables, bool cut, txl_error *error) {
     *error = (txl_error){TXL_STOPPED, ""};
-    txl_status status = word_rows_end(&tables->words, false, error);
+    txl_status status = word_rows_end(&tables->words, cut, error);
     return status ? status : region_rows_end(&tables->regions);
 }
 

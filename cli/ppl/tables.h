@@ -96,6 +96,9 @@ struct word_rows {
     bool reading_word; /* the word may continue after `at` */
 };
 
+/* [n_token]: the tokens that begin a word or end a line; NULL when memory is short. */
+bool *word_begins(const txl_model *model);
+
 /* True where --space-with previous needs distributions. */
 bool word_rows_correct(const txl_model *model, const struct ppl_options *options);
 
@@ -156,7 +159,7 @@ void tables_end_text(struct tables *tables, bool good);
  */
 void tables_start_record(struct tables *tables, const char *file, uint64_t line,
                          struct regions *text);
-txl_status tables_end_record(struct tables *tables, txl_error *error);
+txl_status tables_end_record(struct tables *tables, bool cut, txl_error *error);
 
 /* The text, piece by piece, before its tokens. */
 txl_status tables_see(struct tables *tables, const char *text, size_t length, txl_error *error);
