@@ -64,11 +64,32 @@ static struct prefix_need need_of(const struct row *r, size_t n) {
     return (struct prefix_need){.ids = r->ids, .n = n, .scores = r->scoring ? &r->scores : NULL};
 }
 
+void row_drop_spare(struct reading_desk *desk) {
+    if (desk->n_spare > 0)
+        txl_session_free(desk->spare[--desk->n_spare]);
+}
+
 static txl_status new_session(struct reading_desk *desk, txl_session *from, txl_session **session,
                               txl_error *error) {
+    if (from == desk->fresh && desk->n_spare > 0) {
+        *session = desk->spare[--desk->n_spare];
+        return TXL_OK;
+    }
     if (from == desk->fresh && desk->new_sessions)
         return txl_session_new(desk->model->handle, &desk->settings, session, error);
+    row_drop_spare(desk);
     return txl_session_copy(from, session, error);
+}
+
+void row_leave_session(struct row *r, struct reading_desk *desk) {
+    txl_session *session = r->sample.session;
+    r->sample.session = NULL;
+    if (r->alone || desk->n_spare == MOST_SPARE) {
+        txl_session_free(session);
+        return;
+    }
+    txl_session_reset(session);
+    desk->spare[desk->n_spare++] = session;
 }
 
 /* Decodes ids [r->done, end) of the prompt. */

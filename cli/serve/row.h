@@ -8,12 +8,17 @@
 #include "prefixes.h"
 #include "scores.h"
 
+enum { MOST_SPARE = 8 };
+
 enum row_state { ROW_WAITING, ROW_READING, ROW_WRITING, ROW_DONE };
 
 /* What rows of one server share; only one thread works on them. */
 struct reading_desk {
     const struct model *model;
-    txl_session *fresh;       /* nothing was ever fed to it; the others are copies */
+    txl_session *fresh;             /* nothing was ever fed to it; the others are copies */
+    txl_session *spare[MOST_SPARE]; /* [n_spare] of rows that are done: the memory of a new one
+                                       would have to be cleared */
+    size_t n_spare;
     txl_settings settings;    /* its */
     size_t chunk;             /* tokens of a prompt that are fed in one call */
     bool apart;               /* tokens of a segment depend on its end, which the last one is not */
@@ -68,6 +73,13 @@ txl_status row_read(struct row *row, struct reading_desk *desk, txl_error *error
 
 /* Draws the next token, which is yet to be fed unless the row is done. */
 txl_status row_draw(struct row *row, struct reading_desk *desk, txl_error *error);
+
+/* Ends the use of the session of a row that is done; it may become a spare one. */
+void row_leave_session(struct row *row, struct reading_desk *desk);
+
+/* Frees a spare session, if there is one, for one of another kind: so there are never more than
+ * rows that may be active. */
+void row_drop_spare(struct reading_desk *desk);
 
 /* How many tokens of the prompt are part of the answer. */
 size_t row_prompt_tokens(const struct row *row);

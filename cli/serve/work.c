@@ -247,10 +247,12 @@ static struct job *next_job(struct work *w) {
 static txl_status start_row(struct work *w, struct job *job, struct row *row, txl_error *error) {
     if (!job->own_settings)
         return row_start(row, &w->desk, error);
+    row_drop_spare(&w->desk);
     struct reading_desk other = w->desk;
     other.settings = job->settings;
     other.new_sessions = true;
     other.prefixes = (struct prefixes){0};
+    other.n_spare = 0;
     return row_start(row, &other, error);
 }
 
@@ -282,8 +284,7 @@ static void tell_row(struct work *w, struct active a) {
     }
     if (a.row->state != ROW_DONE)
         return;
-    txl_session_free(a.row->sample.session);
-    a.row->sample.session = NULL;
+    row_leave_session(a.row, &w->desk);
     job->made += a.row->made.n;
     if (++job->n_done < job->n_row)
         return;
@@ -569,6 +570,8 @@ void work_join(struct work *w) {
 
 void work_close(struct work *w) {
     prefixes_free(&w->desk.prefixes);
+    for (size_t i = 0; i < w->desk.n_spare; i++)
+        txl_session_free(w->desk.spare[i]);
     txl_session_free(w->desk.fresh);
     free(w->desk.logprob);
     free(w->desk.top_ids);
