@@ -68,7 +68,7 @@ static struct piece piece_at(const struct buffer *text, const struct buffer *tok
 
 static int32_t id_of(const struct row *r, size_t token) {
     size_t prompt = row_prompt_tokens(r);
-    return token < prompt ? r->ids[token + r->n_context] : r->made.ids[token - prompt];
+    return token < prompt ? r->ids[token + r->n_before] : r->made.ids[token - prompt];
 }
 
 static struct piece piece_of(const struct row *r, size_t token) {

@@ -19,8 +19,8 @@ static struct teller teller_of(const struct job *job) {
 
 /* The members that the answer and each event of a stream begin with.  Takes `choices`. */
 static json_t *answer_object(const struct job *job, json_t *choices) {
-    char name[32];
-    snprintf(name, sizeof name, "cmpl-%016" PRIx64, job->c.seed ^ job->number << 40);
+    char name[PAST_NAME];
+    past_name(job->name, name);
     return json_pack("{s:s, s:s, s:I, s:s, s:s, s:o}", "id", name, "object", "text_completion",
                      "created", (json_int_t)job->created, "model", job->work->id,
                      "system_fingerprint", job->work->fingerprint, "choices", choices);
@@ -128,7 +128,21 @@ static bool send_usage(struct job *job) {
     return job_send(job, output_json_if(good, object));
 }
 
+/* Keeps what a later request may go on from. */
+static bool keep_pasts(struct job *job) {
+    bool good = true;
+    for (size_t i = 0; i < job->n_row && good; i++) {
+        struct past past;
+        good = row_past(&job->rows[i], &past);
+        if (good)
+            pasts_keep(&job->work->pasts, job->name, i, &past);
+    }
+    return good;
+}
+
 static bool finish(struct job *job) {
+    if (!keep_pasts(job))
+        return false;
     if (job->c.stream)
         return send_usage(job);
     json_t *choices = json_array();
@@ -181,6 +195,32 @@ static bool told(struct job *job, struct row *r) {
 
 static const struct job_kind kind = {.told = told, .finish = finish};
 
+/* Finds the answer that the texts go on from. */
+static bool find_past(struct job *job, struct problem *problem) {
+    struct completion *c = &job->c;
+    if (!c->memory)
+        return true;
+    if (!pasts_find(&job->work->pasts, c->memory, &c->past))
+        return problem_set(problem, 500, NULL, "out of memory");
+    if (c->past.list.n == 0)
+        return problem_set(problem, 400, "memory",
+                           "memory: no answer '%.40s' is kept; send its text as the prompt",
+                           c->memory);
+    size_t n = c->n_ids + c->past.list.n * c->n_prompt;
+    return n <= MOST_TOKENS || problem_set(problem, 400, "memory",
+                                           "the prompts and memory have more than %d tokens "
+                                           "together",
+                                           MOST_TOKENS);
+}
+
+/* A request may have another arithmetic than the server. */
+static void choose_settings(struct job *job) {
+    const txl_settings *usual = &job->work->desk.settings;
+    job->settings = *usual;
+    job->settings.arithmetic = job->c.arithmetic;
+    job->own_settings = job->c.arithmetic != usual->arithmetic;
+}
+
 bool complete_take(struct work *work, struct exchange *exchange,
                    const struct generate_options *usual, json_t *body, struct problem *problem) {
     struct job *job = job_new(work, exchange, &kind);
@@ -188,7 +228,11 @@ bool complete_take(struct work *work, struct exchange *exchange,
         return problem_set(problem, 500, NULL, "out of memory");
     bool good = completion_read(&job->c, &work->model, usual, work->desk.settings.arithmetic, body,
                                 problem) &&
-                job_open_rows(job, job->c.echo && job->c.top >= 0, false, problem);
+                find_past(job, problem);
+    choose_settings(job);
+    good = good && (sampling_seed(INTEGER_UNSET, &job->name) ||
+                    problem_set(problem, 500, NULL, "cannot draw a name"));
+    good = good && job_open_rows(job, job->c.echo && job->c.top >= 0, false, problem);
     if (good && job->c.ignored.length > 1)
         work->http->mark(exchange, "X-Txl-Ignored", job->c.ignored.data);
     return work_take(work, job, good, problem);

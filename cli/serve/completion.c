@@ -84,6 +84,18 @@ bool body_raw(const json_t *body, const char *name, bool *raw, struct problem *p
     return true;
 }
 
+bool body_arithmetic(const json_t *body, txl_arithmetic *value, struct problem *problem) {
+    const json_t *given = member(body, "arithmetic");
+    const char *name = given ? json_string_value(given) : arithmetics[*value];
+    for (int i = 0; name && arithmetics[i]; i++) {
+        if (strcmp(arithmetics[i], name) == 0) {
+            *value = (txl_arithmetic)i;
+            return true;
+        }
+    }
+    return problem_set(problem, 400, "arithmetic", "arithmetic is neither \"fast\" nor \"exact\"");
+}
+
 bool body_may_list(uint64_t tokens, int64_t top, struct problem *problem) {
     uint64_t listed = tokens * (uint64_t)(top + 1);
     return listed <= MOST_LISTED ||
@@ -191,7 +203,6 @@ struct reader {
     const txl_model *model;
     const json_t *body;
     bool trim;
-    txl_arithmetic arithmetic; /* of the server's sessions */
     struct problem *problem;
 };
 
@@ -392,14 +403,6 @@ static bool check_unsupported(struct reader *r) {
                                "%s is not supported: leave it out, or use repetition_penalty",
                                zeros[i]);
     }
-    const json_t *arithmetic = member(r->body, "arithmetic");
-    const char *own = arithmetics[r->arithmetic];
-    if (arithmetic &&
-        !(json_is_string(arithmetic) && strcmp(json_string_value(arithmetic), own) == 0))
-        return problem_set(r->problem, 400, "arithmetic",
-                           "arithmetic is %s here; txl serve --arithmetic chooses it", own);
-    if (member(r->body, "memory"))
-        return problem_set(r->problem, 400, "memory", "memory is not supported");
     const json_t *bias = member(r->body, "logit_bias"), *suffix = member(r->body, "suffix");
     if (bias && !(json_is_object(bias) && json_object_size(bias) == 0))
         return problem_set(r->problem, 400, "logit_bias", "logit_bias is not supported");
@@ -503,6 +506,16 @@ static bool read_flags(struct reader *r) {
            body_boolean(options, "include_usage", &c->include_usage, r->problem);
 }
 
+static bool read_memory(struct reader *r) {
+    const json_t *memory = member(r->body, "memory");
+    if (!memory)
+        return true;
+    if (!json_is_string(memory))
+        return problem_set(r->problem, 400, "memory", "memory is no string");
+    r->c->memory = strdup(json_string_value(memory));
+    return r->c->memory || lacks_memory(r->problem);
+}
+
 static bool check_length(const struct reader *r) {
     const struct completion *c = r->c;
     uint64_t tokens = (c->echo ? c->n_ids : 0) + c->n_prompt * (uint64_t)c->max_tokens;
@@ -512,12 +525,12 @@ static bool check_length(const struct reader *r) {
 bool completion_read(struct completion *c, const struct model *model,
                      const struct generate_options *options, txl_arithmetic arithmetic,
                      json_t *body, struct problem *problem) {
-    struct reader r = {
-        .c = c, .model = model->handle, .body = body, .arithmetic = arithmetic, .problem = problem};
-    *c = (struct completion){.options = *options};
-    return read_flags(&r) && read_counts(&r) && read_log_probabilities(&r) && read_stops(&r) &&
-           read_sampling(&r) && read_seed(&r) && check_unsupported(&r) && list_ignored(&r) &&
-           read_prompts(&r) && check_length(&r);
+    struct reader r = {.c = c, .model = model->handle, .body = body, .problem = problem};
+    *c = (struct completion){.options = *options, .arithmetic = arithmetic};
+    return read_flags(&r) && body_arithmetic(body, &c->arithmetic, problem) && read_memory(&r) &&
+           read_counts(&r) && read_log_probabilities(&r) && read_stops(&r) && read_sampling(&r) &&
+           read_seed(&r) && check_unsupported(&r) && list_ignored(&r) && read_prompts(&r) &&
+           check_length(&r);
 }
 
 bool completion_read_sampling(struct completion *c, const struct model *model,
@@ -535,6 +548,8 @@ void completion_free(struct completion *c) {
     for (size_t i = 0; i < c->options.stop.n; i++)
         free((char *)c->options.stop.items[i]);
     free(c->options.stop.items);
+    free(c->memory);
+    past_free(&c->past);
     buffer_free(&c->ignored);
     *c = (struct completion){0};
 }

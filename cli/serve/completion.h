@@ -8,6 +8,7 @@
 #include "cli/generate/generation.h"
 #include "cli/model/model.h"
 #include "lib/base/memory.h"
+#include "prefixes.h"
 
 #include <jansson.h>
 
@@ -40,6 +41,9 @@ json_t *body_parse(const char *body, size_t length, struct problem *problem);
 bool body_boolean(const json_t *body, const char *name, bool *value, struct problem *problem);
 bool body_integer(const json_t *body, const char *name, int64_t least, int64_t most, int64_t *value,
                   struct problem *problem);
+
+/* Reads the member arithmetic; `value` is the server's. */
+bool body_arithmetic(const json_t *body, txl_arithmetic *value, struct problem *problem);
 
 /* Whether an answer may list this many tokens, each with `top` likeliest. */
 bool body_may_list(uint64_t tokens, int64_t top, struct problem *problem);
@@ -82,10 +86,13 @@ struct completion {
     bool echo, stream, include_usage, special, name_ids, raw;
     struct generate_options options; /* how tokens are drawn, and where a text ends */
     uint64_t seed;
+    txl_arithmetic arithmetic;
+    char *memory;          /* a former answer, which the texts go on from; NULL: none */
+    struct past past;      /* its tokens */
     struct buffer ignored; /* names of fields that mean nothing here, between commas */
 };
 
-/* Reads the body.  `options` are those of a request without fields; `arithmetic` is the sessions'.
+/* Reads the body.  `options` are those of a request without fields; `arithmetic` is the server's.
  * False with the problem; end with completion_free either way. */
 bool completion_read(struct completion *completion, const struct model *model,
                      const struct generate_options *options, txl_arithmetic arithmetic,

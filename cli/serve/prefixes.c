@@ -1,6 +1,9 @@
-/* The kept beginnings of texts, of which the one that was not used longest goes first. */
+/* The kept beginnings of texts: of sessions the one that was not used longest goes first, of
+ * answers the oldest. */
 #include "prefixes.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,4 +77,70 @@ void prefixes_keep(struct prefixes *all, const struct prefix_need *need, txl_ses
 void prefixes_free(struct prefixes *all) {
     for (size_t i = 0; i < MOST_PREFIXES; i++)
         forget(&all->list[i]);
+}
+
+/* ---- Former answers ------------------------------------------------------------------------ */
+
+void past_name(uint64_t name, char text[PAST_NAME]) {
+    snprintf(text, PAST_NAME, "cmpl-%016" PRIx64, name);
+}
+
+void past_free(struct past *past) {
+    id_list_free(&past->list);
+    *past = (struct past){0};
+}
+
+void pasts_open(struct pasts *all) {
+    *all = (struct pasts){0};
+    pthread_mutex_init(&all->lock, NULL);
+}
+
+static void forget_oldest(struct pasts *all) {
+    struct past *past = &all->list[all->first].past;
+    all->n_ids -= past->list.n;
+    past_free(past);
+    all->first = (all->first + 1) % MOST_PASTS;
+    all->n--;
+}
+
+void pasts_close(struct pasts *all) {
+    while (all->n > 0)
+        forget_oldest(all);
+    pthread_mutex_destroy(&all->lock);
+}
+
+void pasts_keep(struct pasts *all, uint64_t name, size_t choice, struct past *past) {
+    pthread_mutex_lock(&all->lock);
+    while (all->n > 0 && (all->n == MOST_PASTS || all->n_ids + past->list.n > MOST_PAST_TOKENS))
+        forget_oldest(all);
+    all->list[(all->first + all->n++) % MOST_PASTS] = (struct kept_past){name, choice, *past};
+    all->n_ids += past->list.n;
+    pthread_mutex_unlock(&all->lock);
+    *past = (struct past){0};
+}
+
+/* Whether the text names choice K of the answer. */
+static bool is_named(const struct kept_past *kept, const char *text) {
+    char name[PAST_NAME];
+    past_name(kept->name, name);
+    size_t n = strlen(name);
+    if (kept->choice > 0)
+        snprintf(name + n, sizeof name - n, ":%zu", kept->choice);
+    return strcmp(name, text) == 0;
+}
+
+bool pasts_find(struct pasts *all, const char *name, struct past *past) {
+    bool good = true;
+    *past = (struct past){0};
+    pthread_mutex_lock(&all->lock);
+    for (size_t i = 0; i < all->n && past->list.n == 0 && good; i++) {
+        const struct kept_past *kept = &all->list[(all->first + i) % MOST_PASTS];
+        if (!is_named(kept, name))
+            continue;
+        *past = (struct past){.context = kept->past.context, .tail = kept->past.tail};
+        for (size_t k = 0; k < kept->past.list.n && good; k++)
+            good = id_list_add(&past->list, kept->past.list.ids[k]);
+    }
+    pthread_mutex_unlock(&all->lock);
+    return good;
 }

@@ -13,30 +13,35 @@ static txl_status fail_for_memory(txl_error *error) {
 }
 
 size_t row_prompt_tokens(const struct row *r) {
-    return r->n - r->n_context;
+    return r->n - r->n_before;
 }
 
 size_t row_score_of(const struct row *r, size_t token) {
     size_t prompt = row_prompt_tokens(r);
     if (token < prompt)
-        return token + r->n_context;
+        return token + r->n_before;
     return token - prompt + (r->scoring ? r->n : 0);
 }
 
 /* ---- Beginning and end --------------------------------------------------------------------- */
 
-txl_status row_open(struct row *r, const struct model *model, bool special, txl_error *error) {
-    const struct id_list *list = &r->tokens->list;
+txl_status row_open(struct row *r, const struct model *model, const struct past *past, bool special,
+                    txl_error *error) {
+    const struct id_list *list = &r->tokens->list, *before = &past->list;
     int32_t first = txl_model_first_context(model->handle);
     bool context = list->n == 0 || (special && list->ids[0] != first);
-    r->n_context = context;
-    r->n = list->n + r->n_context;
+    r->n_context = before->n > 0 ? past->context : context;
+    r->n_before = before->n > 0 ? before->n : r->n_context;
+    r->tail = past->tail;
+    r->n = list->n + r->n_before;
     r->ids = malloc(r->n * sizeof *r->ids);
     if (!r->ids)
         return fail_for_memory(error);
     r->ids[0] = first;
+    if (before->n > 0)
+        memcpy(r->ids, before->ids, before->n * sizeof *r->ids);
     if (list->n > 0)
-        memcpy(r->ids + r->n_context, list->ids, list->n * sizeof *r->ids);
+        memcpy(r->ids + r->n_before, list->ids, list->n * sizeof *r->ids);
     const struct prompt_tokens *t = r->tokens;
     if (!t->text)
         return txl_decoder_new(model->handle, r->g->text == TEXT_RAW, &r->decoder, error);
@@ -56,6 +61,21 @@ void row_close(struct row *r) {
     txl_decoder_free(r->decoder);
     free(r->ids);
     *r = (struct row){.state = ROW_DONE};
+}
+
+bool row_past(const struct row *r, struct past *past) {
+    const struct buffer *made = &r->spelled, *prompt = &r->prompt_text;
+    const struct buffer *last = made->length > 0 ? made : prompt;
+    *past = (struct past){.context = r->n_context > 0,
+                          .tail = last->length > 0 ? last->data[last->length - 1] : r->tail};
+    bool good = true;
+    for (size_t i = 0; i < r->n && good; i++)
+        good = id_list_add(&past->list, r->ids[i]);
+    for (size_t i = 0; i < r->made.n && good; i++)
+        good = id_list_add(&past->list, r->made.ids[i]);
+    if (!good)
+        past_free(past);
+    return good;
 }
 
 /* ---- The prompt ---------------------------------------------------------------------------- */
@@ -102,7 +122,7 @@ static txl_status decode_prompt(struct row *r, size_t end, txl_error *error) {
         txl_status status = txl_decoder_push(r->decoder, r->ids[i], &text, &length, error);
         if (status)
             return status;
-        bool good = buffer_append(&r->prompt_text, text, length);
+        bool good = i < r->n_before || buffer_append(&r->prompt_text, text, length);
         if (good && i + 1 == r->n) {
             status = txl_decoder_finish(r->decoder, &text, &length, error);
             good = !status && buffer_append(&r->prompt_text, text, length);
@@ -110,7 +130,8 @@ static txl_status decode_prompt(struct row *r, size_t end, txl_error *error) {
         if (status)
             return status;
         size_t at = r->prompt_text.length;
-        if (!good || !buffer_append(&r->prompt_ends, &at, sizeof at))
+        good = good && (i < r->n_before || buffer_append(&r->prompt_ends, &at, sizeof at));
+        if (!good)
             return fail_for_memory(error);
     }
     return TXL_OK;
@@ -167,7 +188,7 @@ static txl_status feed_scored(struct row *r, struct reading_desk *desk, size_t n
 /* The prompt was read. */
 static txl_status begin_writing(struct row *r, txl_error *error) {
     const struct buffer *text = &r->prompt_text;
-    char tail = text->length > 0 ? text->data[text->length - 1] : 0;
+    char tail = text->length > 0 ? text->data[text->length - 1] : r->tail;
     txl_decoder_free(r->decoder);
     r->decoder = NULL;
     r->state = r->most > 0 ? ROW_WRITING : ROW_DONE;

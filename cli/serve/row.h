@@ -36,9 +36,11 @@ struct row {
     const struct id_list *first_banned; /* as the sample's */
     const struct prompt_tokens *tokens;
 
-    int32_t *ids; /* [n]: the first context, if it is read, and the prompt */
+    int32_t *ids; /* [n]: the first context, if it is read, what was before, and the prompt */
     size_t n, done;
-    size_t n_context; /* 0 or 1 of them are no part of the answer */
+    size_t n_context; /* 0 or 1: the first context */
+    size_t n_before;  /* it and what was before: they are no part of the answer */
+    char tail;        /* the last byte of what was before, 0: none */
     bool scoring;     /* of the prompt */
     bool alone;       /* with settings of its own, so that no other text goes on from it */
     int64_t top;      /* likeliest tokens of what is drawn; -1: no log-probabilities */
@@ -60,9 +62,11 @@ struct row {
     bool opened;       /* of a stream: the prompt, or that there is none */
 };
 
-/* Lists the ids to read.  `special`: behind the model's first context, unless the prompt begins
- * with it.  These fail with TXL_MEMORY, or with the error. */
-txl_status row_open(struct row *row, const struct model *model, bool special, txl_error *error);
+/* Lists the ids to read: behind the past, if it has any; else, if `special`, behind the model's
+ * first context, unless the prompt begins with it.  These fail with TXL_MEMORY, or with the error.
+ */
+txl_status row_open(struct row *row, const struct model *model, const struct past *past,
+                    bool special, txl_error *error);
 void row_close(struct row *row);
 
 /* Begins to read, perhaps behind a prefix that is kept. */
@@ -73,6 +77,9 @@ txl_status row_read(struct row *row, struct reading_desk *desk, txl_error *error
 
 /* Draws the next token, which is yet to be fed unless the row is done. */
 txl_status row_draw(struct row *row, struct reading_desk *desk, txl_error *error);
+
+/* The tokens of a row that is done, as the past of another.  False when memory is short. */
+bool row_past(const struct row *row, struct past *past);
 
 /* Ends the use of the session of a row that is done; it may become a spare one. */
 void row_leave_session(struct row *row, struct reading_desk *desk);

@@ -126,15 +126,19 @@ static bool read_request(struct job *job, const json_t *body, struct problem *pr
     int32_t n_token = txl_model_n_token(job->work->model.handle);
     c->n = 1;
     c->special = true;
+    c->arithmetic = job->work->desk.settings.arithmetic;
     bool good = body_raw(body, "split", &c->raw, problem) &&
                 body_boolean(body, "stream", &c->stream, problem) &&
                 body_boolean(body, "no_eos", &s->no_eos, problem) &&
+                body_arithmetic(body, &c->arithmetic, problem) &&
                 body_integer(body, "mem_len", 0, most, &mem_len, problem) &&
                 body_integer(body, "logprobs", 0, n_token < MOST_TOP ? n_token : MOST_TOP, &c->top,
                              problem);
     job->settings = job->work->desk.settings;
-    job->own_settings = mem_len >= 0 && mem_len != most;
-    if (job->own_settings)
+    job->own_settings =
+        (mem_len >= 0 && mem_len != most) || c->arithmetic != job->settings.arithmetic;
+    job->settings.arithmetic = c->arithmetic;
+    if (mem_len >= 0)
         job->settings.mem_len = (int)mem_len;
     s->lists_top = c->top > 0;
     return good && read_items(job, body, problem) && body_may_list(c->n_ids, c->top, problem);
@@ -274,7 +278,7 @@ static json_t *answer_object(const struct job *job) {
 
 /* Of a stream: the new tokens of a text, and at its end also its sums. */
 static bool told(struct job *job, struct row *row) {
-    size_t scored = row->scores.n > row->n_context ? row->scores.n - row->n_context : 0;
+    size_t scored = row->scores.n > row->n_before ? row->scores.n - row->n_before : 0;
     if (row->state == ROW_DONE)
         return job_send(job, item_object(job, row));
     if (scored <= item_of(job, row)->first || scored <= row->told)

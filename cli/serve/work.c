@@ -135,7 +135,7 @@ static bool open_generate(struct job *job, struct problem *problem) {
     g->options = &c->options;
     g->model = job->work->model;
     g->text = c->raw ? TEXT_RAW : TEXT_TOKENS;
-    g->settings = job->work->desk.settings;
+    g->settings = job->own_settings ? job->settings : job->work->desk.settings;
     g->reading = (struct reading){.tgt_len = (size_t)g->settings.tgt_len};
     c->options.seed = (int64_t)c->seed;
     if (txl_model_eos(g->model.handle) < 0)
@@ -173,7 +173,7 @@ bool job_open_rows(struct job *job, bool scoring, bool detailed, struct problem 
         row->first_banned = row->tokens->blank ? &job->after_blank : NULL;
         row->scores.k = c->top > 0 ? (size_t)c->top : 0;
         row->scores.detailed = detailed;
-        if (row_open(row, &job->work->model, c->special, &error))
+        if (row_open(row, &job->work->model, &c->past, c->special, &error))
             return problem_set(problem, 500, NULL, "%s", error.message);
         job->read += row_prompt_tokens(row);
     }
@@ -221,7 +221,7 @@ static void fail_job(struct work *w, struct job *job, const struct problem *prob
 static void fail_job_for(struct work *w, struct job *job, txl_status status,
                          const txl_error *error) {
     struct problem problem;
-    bool asked = status == TXL_ARGUMENT || status == TXL_TEXT;
+    bool asked = status == TXL_ARGUMENT || status == TXL_TEXT || status == TXL_UNSUPPORTED;
     problem_set(&problem, asked ? 400 : 500, NULL, "%s", error->message);
     fail_job(w, job, &problem);
 }
@@ -344,10 +344,27 @@ static void feed_rows(struct work *w, const struct active *fed, size_t n) {
     }
 }
 
+/* Feeds those of the rows that go on and have this arithmetic, as many at a time as go together. */
+static void feed_alike(struct work *w, const struct active *drawn, size_t n,
+                       txl_arithmetic arithmetic) {
+    struct active fed[TOGETHER];
+    size_t n_fed = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct job *job = drawn[i].job;
+        if (!job->over && drawn[i].row->state == ROW_WRITING &&
+            job->g.settings.arithmetic == arithmetic)
+            fed[n_fed++] = drawn[i];
+        if (n_fed == TOGETHER || i + 1 == n) {
+            feed_rows(w, fed, n_fed);
+            n_fed = 0;
+        }
+    }
+}
+
 /* Draws a token for each row that writes, and feeds those that go on. */
 static bool write_some(struct work *w) {
-    struct active drawn[MOST_PARALLEL], fed[TOGETHER];
-    size_t n = 0, n_fed = 0;
+    struct active drawn[MOST_PARALLEL];
+    size_t n = 0;
     bool some = false;
     txl_error error;
     for (size_t i = 0; i < w->n_active; i++)
@@ -365,14 +382,8 @@ static bool write_some(struct work *w) {
         else
             tell_row(w, drawn[i]);
     }
-    for (size_t i = 0; i < n; i++) {
-        if (!drawn[i].job->over && drawn[i].row->state == ROW_WRITING)
-            fed[n_fed++] = drawn[i];
-        if (n_fed == TOGETHER || i + 1 == n) {
-            feed_rows(w, fed, n_fed);
-            n_fed = 0;
-        }
-    }
+    feed_alike(w, drawn, n, TXL_ARITHMETIC_FAST);
+    feed_alike(w, drawn, n, TXL_ARITHMETIC_EXACT);
     return some;
 }
 
@@ -479,7 +490,7 @@ static bool queue_job(struct work *w, struct job *job) {
     bool good = w->waiting < MOST_WAITING && !w->closing;
     if (good) {
         w->waiting++;
-        job->number = atomic_fetch_add(&w->requests, 1);
+        atomic_fetch_add(&w->requests, 1);
         *w->end = job;
         w->end = &job->next;
         pthread_cond_broadcast(&w->changed);
@@ -543,6 +554,7 @@ static bool open_desk(struct work *w, const txl_settings *settings) {
 
 bool work_open(struct work *w, const txl_settings *settings, size_t parallel) {
     w->end = &w->first;
+    pasts_open(&w->pasts);
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->changed, NULL);
     if (!open_desk(w, settings))
@@ -570,6 +582,7 @@ void work_join(struct work *w) {
 
 void work_close(struct work *w) {
     prefixes_free(&w->desk.prefixes);
+    pasts_close(&w->pasts);
     for (size_t i = 0; i < w->desk.n_spare; i++)
         txl_session_free(w->desk.spare[i]);
     txl_session_free(w->desk.fresh);

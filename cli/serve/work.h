@@ -32,7 +32,7 @@ struct job {
     bool own_settings;
     void *more; /* of the kind */
 
-    uint64_t number; /* for its name */
+    uint64_t name; /* of its answer: none can guess what names the text of another */
     int64_t created;
     bool begun;          /* a stream's head was sent */
     bool over;           /* it was answered, or nobody waits for the answer */
@@ -55,6 +55,7 @@ struct work {
     const char *id; /* the model's name in answers */
     char fingerprint[64];
     struct reading_desk desk;
+    struct pasts pasts;
     size_t parallel;
 
     pthread_t thread;

@@ -602,7 +602,8 @@ static void make_requests(const struct seeds *s) {
         "true, \"stream_options\": {\"include_usage\": true}}",
         "\x48{\"prompt\": [\"a \", \"\\u00e9\"], \"temperature\": 0, \"end\": \"sentence\", "
         "\"return_tokens_as_token_ids\": true, \"x\": null}",
-        "\x4c{\"prompt\": [0], \"repeat_penalty\": 1.5, \"repeat_last_n\": 3, \"typical_p\": 0.5, "
+        "\x4c{\"prompt\": [0], \"arithmetic\": \"exact\", \"repeat_penalty\": 1.5, "
+        "\"repeat_last_n\": 3, \"typical_p\": 0.5, "
         "\"top_k\": 3, \"min_p\": 0.2, \"top_p\": 0.5, \"no_repeat_ngram\": 2, "
         "\"add_special_tokens\": false}",
         "\x41{\"items\": [{\"item\": 1, \"text\": \"a |b\", \"context\": \"c\"}], \"logprobs\": 1}",
