@@ -129,9 +129,6 @@ function start() {
   byId("key-line").addEventListener("submit", (event) => event.preventDefault());
   addTheme();
   addTabs();
-  if (meta.fills) {
-    complain(new Error("This model is an XLNet, which the server lets neither continue nor score texts."));
-  }
   startWriting();
   startReading();
 }

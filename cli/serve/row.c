@@ -139,7 +139,8 @@ static txl_status decode_prompt(struct row *r, size_t end, txl_error *error) {
 
 txl_status row_start(struct row *r, struct reading_desk *desk, txl_error *error) {
     const struct prefix_need need = need_of(r, r->n);
-    const struct prefix *p = prefixes_find(&desk->prefixes, &need);
+    bool afresh = r->g->reading.both_sides && !r->scoring;
+    const struct prefix *p = afresh ? NULL : prefixes_find(&desk->prefixes, &need);
     txl_session *session;
     txl_status status = new_session(desk, p ? p->session : desk->fresh, &session, error);
     if (status)
@@ -151,8 +152,9 @@ txl_status row_start(struct row *r, struct reading_desk *desk, txl_error *error)
         return TXL_OK;
     status = decode_prompt(r, p->n, error);
     r->done = p->n;
-    if (p->n > r->n_context)
-        txl_history_push(r->sample.history, r->ids + r->n_context, p->n - r->n_context);
+    size_t skipped = r->g->reading.both_sides ? 0 : r->n_context;
+    if (p->n > skipped)
+        txl_history_push(r->sample.history, r->ids + skipped, p->n - skipped);
     if (!status && r->scoring && !scores_add_first(&r->scores, &p->scores, p->n))
         status = fail_for_memory(error);
     return status;
@@ -185,6 +187,19 @@ static txl_status feed_scored(struct row *r, struct reading_desk *desk, size_t n
     return status;
 }
 
+/* A model that sees both sides writes in a session with a memory of its own length, and reads what
+ * is known as a block. */
+static txl_status read_afresh(struct row *r, txl_error *error) {
+    txl_session *session;
+    txl_status status = txl_session_new(r->g->model.handle, &r->g->settings, &session, error);
+    if (status)
+        return status;
+    txl_session_free(r->sample.session);
+    r->sample.session = session;
+    r->alone = true;
+    return reading_afresh(&r->g->reading, session, r->sample.history, error);
+}
+
 /* The prompt was read. */
 static txl_status begin_writing(struct row *r, txl_error *error) {
     const struct buffer *text = &r->prompt_text;
@@ -194,6 +209,9 @@ static txl_status begin_writing(struct row *r, txl_error *error) {
     r->state = r->most > 0 ? ROW_WRITING : ROW_DONE;
     if (r->most == 0)
         r->sample.done = "length";
+    txl_status status = r->most > 0 && r->g->reading.both_sides ? read_afresh(r, error) : TXL_OK;
+    if (status)
+        return status;
     if (r->most > 0 && sample_start(r->g, &r->sample, (int64_t)r->number + 1, tail))
         return txl_fail(error, TXL_MEMORY, "%s", terminal_last_error());
     r->sample.first_banned = r->first_banned;
@@ -204,19 +222,21 @@ txl_status row_read(struct row *r, struct reading_desk *desk, txl_error *error) 
     size_t n = smaller(r->n - r->done, desk->chunk), end = r->done + n;
     const int32_t *ids = r->ids + r->done;
     txl_status status = TXL_OK;
+    bool afresh = r->g->reading.both_sides && !r->scoring; /* all of it, once it is known */
     if (n > 0 && r->scoring)
         status = feed_scored(r, desk, n, error);
-    else if (n > 0)
+    else if (n > 0 && !afresh)
         status = txl_session_feed(r->sample.session, ids, n, error);
     if (!status)
         status = decode_prompt(r, end, error);
     if (status)
         return status;
-    size_t skipped = r->done < r->n_context ? r->n_context - r->done : 0;
+    bool counts = r->g->reading.both_sides; /* the first context: it is read again with the rest */
+    size_t skipped = r->done < r->n_context && !counts ? r->n_context - r->done : 0;
     if (n > skipped)
         txl_history_push(r->sample.history, ids + skipped, n - skipped);
     r->done = end;
-    if (!r->alone && n == desk->chunk && r->n - end < desk->chunk) {
+    if (!r->alone && !afresh && n == desk->chunk && r->n - end < desk->chunk) {
         const struct prefix_need need = need_of(r, end);
         prefixes_keep(&desk->prefixes, &need, r->sample.session);
     }

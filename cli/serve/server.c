@@ -155,18 +155,11 @@ static bool tokenizer_info(struct call *c, struct problem *problem) {
 
 static bool completions(struct call *c, struct problem *problem) {
     struct server *s = c->server;
-    if (model_sees_both_sides(&s->work.model))
-        return problem_set(problem, 501, NULL,
-                           "%s is an XLNet, which this server does not let continue texts",
-                           s->work.id);
     return complete_take(&s->work, c->exchange, &s->usual, c->body, problem);
 }
 
 static bool score(struct call *c, struct problem *problem) {
     struct server *s = c->server;
-    if (model_sees_both_sides(&s->work.model))
-        return problem_set(problem, 501, NULL,
-                           "%s is an XLNet, whose texts this server does not score", s->work.id);
     return score_take(&s->work, c->exchange, &s->usual, c->body, problem);
 }
 

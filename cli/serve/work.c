@@ -136,7 +136,12 @@ static bool open_generate(struct job *job, struct problem *problem) {
     g->model = job->work->model;
     g->text = c->raw ? TEXT_RAW : TEXT_TOKENS;
     g->settings = job->own_settings ? job->settings : job->work->desk.settings;
-    g->reading = (struct reading){.tgt_len = (size_t)g->settings.tgt_len};
+    g->reading = (struct reading){.both_sides = model_sees_both_sides(&g->model),
+                                  .tgt_len = (size_t)g->settings.tgt_len};
+    if (g->reading.both_sides) { /* as txl generate: a round forgets nothing */
+        g->reading.refresh = REFRESH_TOKENS;
+        g->settings.mem_len = g->settings.tgt_len + REFRESH_TOKENS;
+    }
     c->options.seed = (int64_t)c->seed;
     if (txl_model_eos(g->model.handle) < 0)
         c->options.eos = EOS_NEWLINE;
