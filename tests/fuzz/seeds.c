@@ -1,4 +1,5 @@
-/* The inputs that the fuzzers start from. */
+/* The inputs that the fuzzers start from: files of tests/fuzz/seeds, and what is made here because
+ * it has checksums or lengths, or is a case of tests/cases. */
 #include "seeds.h"
 
 #include "bundle_pack.h"
@@ -19,9 +20,14 @@ struct seeds {
     const char *cases;
     void (*take)(void *context, const uint8_t *data, size_t size);
     void *context;
+    size_t *n; /* taken so far */
 };
 
+/* Relative to tests/cases. */
+#define PICKLES "../fuzz/seeds/pickle/"
+
 static void take(const struct seeds *s, const void *data, size_t size) {
+    ++*s->n;
     s->take(s->context, data, size);
 }
 
@@ -60,47 +66,6 @@ static const char *const vocabularies[] = {
     "moses/nonbreaking-prefixes-en.txt",
 };
 
-/* Protocol 0: a state dict of one tensor. */
-static const char state_dict[] = "(dS'w'\nctorch._utils\n_rebuild_tensor_v2\n((S'storage'\nctorch\n"
-                                 "FloatStorage\nS'0'\nS'cpu'\nI12\ntQI0\n(I3\nI4\nt(I4\nI1\ntI00\n"
-                                 "ccollections\nOrderedDict\n(tRtRs.";
-
-/* Of every opcode one. */
-static const char opcodes[] =
-    "\x80\x05\x95\x10\0\0\0\0\0\0\0(NI1\nI01\nL-2L\nF1.5\nG?\xf0\0\0\0\0\0\0J\1\0\0\0K\1M\1\0"
-    "\x88\x89\x8a\1\xff\x8b\1\0\0\0\1S'a\\n\\x41\\101'\nVa\\u00e9\\ud83d\\ude00\nU\1aT\1\0\0\0a"
-    "X\1\0\0\0a\x8c\1a\x8d\1\0\0\0\0\0\0\0a\x8e\1\0\0\0\0\0\0\0a\x96\1\0\0\0\0\0\0\0a"
-    "B\1\0\0\0aC\1a20]q\0(K\1e]K\1a}r\1\0\0\0(K\1K\2u\x94(NK\1l}K\1K\2s(K\1K\2d\x8f(K\1\x90(K\1\x91"
-    ")K\1\x85K\1K\2\x86K\1K\2K\3\x87h\0j\1\0\0\0p9\ng9\n(K\1t(ca\nb\noc__builtin__\nset\n(]tR"
-    "(ia\nb\n}bc__builtin__\nobject\n)\x81\x8c\1a\x8c\1b\x93)}\x92(U\6modulecm\nC\nNNtQ(K\1"
-    "1Pid\nK\1Q.";
-
-/* Of most functions that are known one call. */
-static const char calls[] =
-    "(ccollections\nOrderedDict\n(((K\1K\2tltRc__builtin__\ndict\n)Rccollections\ndefaultdict\n"
-    "(cc\nd\n}tRc__builtin__\nfrozenset\n((K\1ltRc_codecs\nencode\n(X\2\0\0\0\xc3\xa9U\6latin1tR"
-    "c_codecs\nencode\n(U\1aU\5utf-8tRccopy_reg\n_reconstructor\n(ca\nb\nc__builtin__\nobject\nNtR"
-    "ctorch\nSize\n((K\1ttRctorch._utils\n_rebuild_parameter\n(N\x88}tRctorch\ndevice\n(U\3cputR"
-    "ctorch._tensor\n_rebuild_from_type_v2\n(ctorch._utils\n_rebuild_tensor_v2\nca\nb\n(Nt}tRt.";
-
-/* As state_dict, in the form of newer types. */
-static const char tensor_v3[] =
-    "\x80\2}X\1\0\0\0wctorch._utils\n_rebuild_tensor_v3\n((X\7\0\0\0storagectorch.storage\n"
-    "UntypedStorage\nX\1\0\0\0000X\3\0\0\0cpuK\x18tQK\0K\3K\4\x86K\4K\1\x86\x89"
-    "ccollections\nOrderedDict\n)Rctorch\nbfloat16\nNtRs.";
-
-/* The same by plain pickle: the storage, of 12 zeros, is a legacy file of its own, 167 bytes long.
- */
-static const char nested[] =
-    "\x80\3}X\1\0\0\0wctorch._utils\n_rebuild_tensor_v2\n(ctorch.storage\n_load_from_bytes\n"
-    "B\xa7\0\0\0\x80\2\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.\x80\2M\xe9\3."
-    "\x80\2}X\x0d\0\0\0little_endian\x88s.\x80\2(X\7\0\0\0storagectorch\nFloatStorage\n"
-    "X\1\0\0\0000X\3\0\0\0cpuK\x0cNtQ.\x80\2]X\1\0\0\0000a.\x0c\0\0\0\0\0\0\0"
-    "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
-    "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
-    "\x85RK\0K\3K\4\x86K\4K\1\x86\x89"
-    "ccollections\nOrderedDict\n)RtRs.";
-
 static void take_pickle(const struct seeds *s, const char *name) {
     size_t size;
     uint8_t *bytes = read_case(s, name, &size);
@@ -129,11 +94,6 @@ static void take_pickle(const struct seeds *s, const char *name) {
 static void make_pickles(const struct seeds *s) {
     for (size_t i = 0; i < sizeof checkpoints / sizeof *checkpoints; i++)
         take_pickle(s, checkpoints[i]);
-    take(s, state_dict, sizeof state_dict - 1);
-    take(s, opcodes, sizeof opcodes - 1);
-    take(s, calls, sizeof calls - 1);
-    take(s, tensor_v3, sizeof tensor_v3 - 1);
-    take(s, nested, sizeof nested - 1);
 }
 
 static void take_case(const struct seeds *s, const char *name) {
@@ -158,15 +118,16 @@ static void take_safetensors(const struct seeds *s, const struct tiny *model) {
 static void make_containers(const struct seeds *s) {
     make_vocabularies(s);
     take_safetensors(s, &tiny_models[0]);
-    take(s, nested, sizeof nested - 1);
+    take_case(s, PICKLES "nested");
+    size_t length, size;
+    uint8_t *pickle = read_case(s, PICKLES "state-dict", &length);
     for (int legacy = 0; legacy < 2; legacy++) {
-        size_t size;
-        uint8_t *packed =
-            torch_pack((const uint8_t *)state_dict, sizeof state_dict - 1, legacy, &size);
+        uint8_t *packed = torch_pack(pickle, length, legacy, &size);
         fuzz_require(packed, "the state dict cannot be packed");
         take(s, packed, size);
         free(packed);
     }
+    free(pickle);
 }
 
 static void make_headers(const struct seeds *s) {
@@ -374,7 +335,7 @@ static void make_states(const struct seeds *s) {
     }
 }
 
-/* ---- Text and options --------------------------------------------------------------------- */
+/* ---- Text ---------------------------------------------------------------------------- */
 
 static const char *const texts[] = {
     "the Mr. a\r\n\n  b\t1,000 the <eos> <unk>\n",
@@ -459,45 +420,6 @@ static void make_pieces(const struct seeds *s) {
     free(file);
 }
 
-static void make_ids(const struct seeds *s) {
-    static const char *const lines[] = {"0 1 2\n3\n\n11", "5\t007\r\n 4\f\v9 \n", "12\n", "1 -2",
-                                        ""};
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        take_after(s, (int)i, lines[i], strlen(lines[i]));
-        take_after(s, 7 * (int)i, lines[i], strlen(lines[i]));
-    }
-}
-
-/* Commands by their number in main.c; blanks stand for the ends of arguments. */
-static void make_options(const struct seeds *s) {
-    static const struct {
-        int command;
-        const char *line;
-    } lines[] = {
-        {0, "-n 5 --temperature 0.5 --top-k 3 --top-p 0.9 --stop x --stop y --seed 7 --greedy"},
-        {0, "--prompt-text a --eos stop --json --logprobs 3 --memory-type f16 --interactive -q"},
-        {0, "--min-p 1e-3 --typical .5 --repetition-penalty 2 --no-repeat-ngram 3 --help"},
-        {1, "a.txt b.txt --tgt-len 3 --mem-len 4 --clamp-len -1 --same-length yes --batch=2"},
-        {1, "--preset published --sweep-memory 1,2,3 --fail-above 1.5 --sliding-window 8 -"},
-        {2, "--decode --ids --text raw -- --odd"},
-        {3, "source -o out.txl --type q8 --level 19 --cutoffs 1,2 --cluster-order forward"},
-        {4, "file --json --tensors"},
-        {5, "file"},
-        {6, "--shape wt103-large --type f32 --json --threads 2"},
-        {7, "bash"},
-        {8, "generate"},
-        {9, "convert"},
-    };
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        char input[256];
-        size_t length = strlen(lines[i].line);
-        memcpy(input, lines[i].line, length + 1);
-        for (char *blank = input; (blank = strchr(blank, ' ')); blank++)
-            *blank = '\0';
-        take_after(s, lines[i].command, input, length);
-    }
-}
-
 /* ---- Compressed texts --------------------------------------------------------------------- */
 
 static txl_status add_bytes(void *context, const void *bytes, size_t n, txl_error *error) {
@@ -534,108 +456,24 @@ static void make_compressed(const struct seeds *s) {
     }
 }
 
-/* ---- Results ------------------------------------------------------------------------------ */
-
-/* A shard's result, as txl ppl --shard I/N --json prints it. */
-static void print_shard(FILE *out, int number, int of, int threads, bool ids) {
-    fprintf(out, "{\"file\":\"a.txt\",\"tokens\":%d,\"predicted\":9,", 10 * of + 1);
-    fputs(
-        ids ? "\"unknown\":null,\"invalid\":null,\"bytes\":null,\"characters\":null,\"words\":null,"
-              "\"known_predicted\":null,\"known_characters\":null,\"known_nats\":null,"
-            : "\"unknown\":1,\"invalid\":0,\"bytes\":50,\"characters\":49,\"words\":7,"
-              "\"known_predicted\":8,\"known_characters\":45,\"known_nats\":19.25,",
-        out);
-    fprintf(out,
-            "\"nats\":20.5,\"seconds\":0.25,\"settings\":{\"tgt_len\":8,\"mem_len\":8,"
-            "\"clamp_len\":-1,\"same_length\":false,\"same_length_reach\":\"mem_len\","
-            "\"layer_norm_eps\":1e-5,\"memory_start\":\"empty\",\"cluster_order\":\"reversed\","
-            "\"arithmetic\":\"fast\",\"type\":\"f32\",\"memory_type\":\"f32\","
-            "\"threads\":%d,\"streams\":%d,\"checksum\":\"0123456789abcdef\","
-            "\"mode\":\"segments\",\"text\":\"tokens\"},\"shard\":{\"number\":%d,\"of\":%d,"
-            "\"mean\":2.25,"
-            "\"squares\":3.5,\"checksum\":\"0123456789abcdef\",\"model\":\"m.txl\","
-            "\"mode\":\"segments\",\"text\":\"tokens\",\"kernels\":\"k%d\",\"blas\":\"b\","
-            "\"words\":%s,\"replaces_unknown\":true}}",
-            threads, of, number, of, threads, ids ? "true" : "false");
-    fputc('\0', out);
-}
-
-static void make_results(const struct seeds *s) {
-    for (int of = 1; of <= 4; of++) {
-        char *files = NULL;
-        size_t size = 0;
-        FILE *out = open_memstream(&files, &size);
-        fuzz_require(out, "out of memory");
-        for (int i = of; i >= 1; i--)
-            print_shard(out, i, of, of == 3 ? i : 1, of % 2 == 0);
-        fclose(out);
-        take(s, files, size);
-        free(files);
-    }
-}
-
-/* ---- Prompts ------------------------------------------------------------------------------ */
-
-static void make_prompts(const struct seeds *s) {
-    static const char *const lines[] = {
-        "{\"prompt\": \"the\", \"n\": 3, \"stop\": [\"a\", \"b\"]}\n\r\n{\"prompt\": \"\"}",
-        "\xef\xbb\xbf{\"prompt\": \"a\", \"seed\": 1, \"temperature\": 0.5, \"top_k\": 9, "
-        "\"top_p\": 0.9}\n",
-        "{\"prompt\": \"b\", \"greedy\": true, \"eos\": \"stop\", \"end\": \"sentence\"}\n{\"n\": "
-        "1}\n[]\n{",
-        "{\"prompt\": \"c\", \"min_p\": 0.1, \"typical\": 1, \"allow_unk\": false, \"stop\": "
-        "\"x\"}\n",
-        "{\"prompt\": \"d\", \"repetition_penalty\": 1.2, \"repeat_last\": 8, \"no_repeat_ngram\": "
-        "3}\n",
-    };
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
-        take(s, lines[i], strlen(lines[i]));
-}
-
-/* ---- Requests ------------------------------------------------------------------------------ */
-
-static void make_requests(const struct seeds *s) {
-    static const char *const requests[] = {
-        "\x40{\"prompt\": \"the\", \"max_tokens\": 3, \"stop\": [\"a\", \"b\"], \"echo\": true, "
-        "\"logprobs\": 2, \"seed\": 1}",
-        "\x44{\"prompt\": [[1, 2], [3]], \"max_tokens\": 1, \"logprobs\": 1, \"n\": 2, \"stream\": "
-        "true, \"stream_options\": {\"include_usage\": true}}",
-        "\x48{\"prompt\": [\"a \", \"\\u00e9\"], \"temperature\": 0, \"end\": \"sentence\", "
-        "\"return_tokens_as_token_ids\": true, \"x\": null}",
-        "\x4c{\"prompt\": [0], \"arithmetic\": \"exact\", \"repeat_penalty\": 1.5, "
-        "\"repeat_last_n\": 3, \"typical_p\": 0.5, "
-        "\"top_k\": 3, \"min_p\": 0.2, \"top_p\": 0.5, \"no_repeat_ngram\": 2, "
-        "\"add_special_tokens\": false}",
-        "\x41{\"items\": [{\"item\": 1, \"text\": \"a |b\", \"context\": \"c\"}], \"logprobs\": 1}",
-        "\x45{\"text\": \"a\", \"stream\": true, \"no_eos\": true, \"mem_len\": 0}",
-        "\x42{\"prompt\": \"a b\", \"return_token_strs\": true, \"add_special_tokens\": true}",
-        "\x43{\"tokens\": [0, 1, 2]}",
-    };
-    for (size_t i = 0; i < sizeof requests / sizeof *requests; i++)
-        take(s, requests[i], strlen(requests[i]));
-}
-
-/* ---- Tables of items ---------------------------------------------------------------------- */
-
-static void make_items(const struct seeds *s) {
-    static const char *const tables[] = {
-        "\x08item,condition,text,x\r\n1,a,\"a | \"\"b\"\" \\|\",7\n,,,\n2,b,c|d,\n",
-        "\x09sep=;\nitem;condition;text;context\n1;a;b |c;d \n\n2;a;;\n",
-        "\x0b# made\n#\nitem\tcondition\ttext\n1\ta\t|b||\n\"",
-        "\x0a{\"item\": 12345678901234567890, \"condition\": \"a\", \"text\": \"b\"}\n{\"x\": [1, "
-        "{\"y\": \"\\\"\"}], \"text\": \"|c\", \"item\": 1.5e3, \"condition\": true}\n[\n",
-        "\x0b{\"sentence_good\": \"a\", \"UID\": \"u\", \"sentence_bad\": \"b\", \"pairID\": 0}\n"
-        "{\"sentence_good\": \"\", \"z\": null, \"sentence_bad\": \"\\u00e9\"}\n",
-        "\x0citem,condition,r,text\n1,a,2,b |\n1,a,1,\n2,a,v,c\n2,a,n,d\n1,b,1,e\n1,b,1,f\n",
-        "\x0e{\"item\": 1, \"condition\": \"a\", \"r\": 2, \"text\": \"b\"}\n{\"r\": 1, \"item\": "
-        "1, "
-        "\"condition\": \"a\", \"text\": \" c\", \"q\": 1}",
-    };
-    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
-        take(s, tables[i], strlen(tables[i]));
-}
-
 /* ------------------------------------------------------------------------------------------- */
+
+/* Takes what is written by hand: of the harnesses whose inputs are text, all. */
+static void take_files(const struct seeds *s, const char *harness) {
+    char pattern[4096];
+    glob_t files;
+    snprintf(pattern, sizeof pattern, "%s/../fuzz/seeds/%s/*", s->cases, harness);
+    int failed = glob(pattern, 0, NULL, &files);
+    fuzz_require(!failed || failed == GLOB_NOMATCH, pattern);
+    for (size_t i = 0; !failed && i < files.gl_pathc; i++) {
+        size_t size;
+        uint8_t *bytes = fuzz_read(files.gl_pathv[i], &size);
+        take(s, bytes, size);
+        free(bytes);
+    }
+    if (!failed)
+        globfree(&files);
+}
 
 bool seeds_make(const char *harness, const char *cases,
                 void (*take_seed)(void *context, const uint8_t *data, size_t size), void *context) {
@@ -643,31 +481,18 @@ bool seeds_make(const char *harness, const char *cases,
         const char *harness;
         void (*make)(const struct seeds *seeds);
     } makers[] = {
-        {"bundle", make_bundles},
-        {"compressed", make_compressed},
-        {"pickle", make_pickles},
-        {"container", make_containers},
-        {"safetensors", make_headers},
-        {"directory", make_directories},
-        {"weights", make_weights},
-        {"memory", make_memories},
-        {"vocabulary", make_vocabularies},
-        {"text", make_texts},
-        {"options", make_options},
-        {"ids", make_ids},
-        {"results", make_results},
-        {"pieces", make_pieces},
-        {"prompts", make_prompts},
-        {"requests", make_requests},
-        {"state", make_states},
-        {"items", make_items},
+        {"bundle", make_bundles},          {"compressed", make_compressed},
+        {"pickle", make_pickles},          {"container", make_containers},
+        {"safetensors", make_headers},     {"directory", make_directories},
+        {"weights", make_weights},         {"memory", make_memories},
+        {"vocabulary", make_vocabularies}, {"text", make_texts},
+        {"pieces", make_pieces},           {"state", make_states},
     };
-    const struct seeds seeds = {cases, take_seed, context};
-    for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
-        if (strcmp(makers[i].harness, harness) == 0) {
+    size_t n = 0;
+    const struct seeds seeds = {cases, take_seed, context, &n};
+    take_files(&seeds, harness);
+    for (size_t i = 0; i < sizeof makers / sizeof *makers; i++)
+        if (strcmp(makers[i].harness, harness) == 0)
             makers[i].make(&seeds);
-            return true;
-        }
-    }
-    return false;
+    return n > 0;
 }
