@@ -183,15 +183,17 @@ static double tokens_per_second(const struct generate *g) {
 /* `texts`: how many, as keys and values; `seed`: with which one, likewise. */
 static void print_settings(const struct generate *g, const char *texts, const char *seed) {
     const struct generate_options *options = g->options;
-    char sampling[512], settings[8192];
+    char sampling[512], settings[8192], learned[48] = "";
     sampling_to_text(sampling, sizeof sampling, &options->sampling);
     const struct run_settings run = generation_settings(g);
     settings_to_text(settings, sizeof settings, &g->model, &g->settings, &run);
-    terminal_summary("%s prompt_tokens=%" PRIu64 " unknown=%" PRIu64 " tokens=%" PRIu64
+    if (options->dynamic.on)
+        snprintf(learned, sizeof learned, " segments_learned=%" PRIu64, g->prompt.segments_learned);
+    terminal_summary("%s prompt_tokens=%" PRIu64 " unknown=%" PRIu64 "%s tokens=%" PRIu64
                      " done=%s seed=%s seconds=%.2f tokens_per_second=%.1f %s "
                      "eos=%s%s allow_unk=%s text=%s %s",
-                     texts, g->prompt.tokens, g->prompt.unknown.n, g->tokens, g->done, seed,
-                     g->seconds, tokens_per_second(g), sampling, eos_ways[options->eos],
+                     texts, g->prompt.tokens, g->prompt.unknown.n, learned, g->tokens, g->done,
+                     seed, g->seconds, tokens_per_second(g), sampling, eos_ways[options->eos],
                      options->end == END_SENTENCE ? " end=sentence" : "",
                      options->allow_unk ? "yes" : "no",
                      text_form(g->model.handle, g->text, options->ids), settings);
@@ -552,8 +554,8 @@ static const struct note notes[] = {
      "\"seed\", \"tokens\", \"seconds\", \"settings\"}. done is length, sentence (--end; text "
      "held back until then comes with id null), stop, eos or interrupted."},
     SUMMARY_NOTE(
-        " txl generate: samples prompt_tokens unknown tokens done seed seconds\n"
-        "     tokens_per_second temperature top_k top_p [min_p] [typical]\n"
+        " txl generate: samples prompt_tokens unknown [segments_learned] tokens done\n"
+        "     seed seconds tokens_per_second temperature top_k top_p [min_p] [typical]\n"
         "     [repetition_penalty repeat_last] [no_repeat_ngram] eos [end]\n"
         "     allow_unk text tgt_len mem_len clamp_len same_length\n"
         "     same_length_reach layer_norm_eps memory_start cluster_order [unwrap]\n"
@@ -597,8 +599,12 @@ static const struct note notes[] = {
      "not after a title such as Mr. or an initial. --turn line ends it at a line end, "
      "--turn N after N tokens. --tokens, a stop string and Ctrl-C end any turn; Ctrl-C "
      "does not end the program, Ctrl-D does.\n\n"
-     "/retry makes the last turn again with other random numbers. /undo takes back the "
-     "last turn with what you typed, /undo N the last N. /show prints the text of both "
+     "/retry makes the last turn again with other random numbers. /3 shows three ways on, "
+     "after a line if one follows, and a number takes one: the first is what /go would write, "
+     "the others what retries would. /candidates lists the ten likeliest tokens that may be drawn, "
+     "with their probabilities before any filter, and the likeliest five tokens after each. /undo "
+     "takes back the last turn with what you typed, /undo N the last N; /redo brings them back, "
+     "until something else is done. /show prints the text of both "
      "sides; /write FILE writes it, and asks before it replaces a file; /write! does not "
      "ask. /save FILE and /load FILE are for the model's memory. /set changes an option, "
      "/reset begins a new text, /help lists all commands.\n\n"

@@ -543,7 +543,7 @@ static txl_status print_samples(struct generate *g, struct batch *b) {
         if (g->options->interactive &&
             !buffer_append(&g->transcript, s->output.data, s->output.length))
             return terminal_lacks_memory();
-        if (!output_text(s->output.data, s->output.length) || !output_flush())
+        if (!g->aside && (!output_text(s->output.data, s->output.length) || !output_flush()))
             return TXL_STOPPED;
         s->output.length = 0;
         if (!s->done || b->turn + 1 == b->n)
@@ -623,7 +623,7 @@ static txl_status continue_text(struct generate *g, int64_t samples) {
     struct batch batch = {.samples = samples};
     txl_status status;
     progress_start(&batch.progress, "generating", "tokens");
-    batch.progress.off = !output_is_file(); /* the text itself is seen */
+    batch.progress.off = !output_is_file() && !g->aside; /* the text itself is seen */
     do {
         status = open_batch(g, &batch);
         if (!status)
@@ -699,6 +699,10 @@ txl_status continue_prompt(struct generate *g, int64_t samples) {
         return status;
     }
     unknown_note(&g->prompt.unknown, g->prompt.input.name, txl_model_unk(g->model.handle) >= 0);
+    if (g->options->dynamic.on && g->prompt.segments_learned == 0)
+        terminal_note("--dynamic: nothing was learned: the context and the prompt have %" PRIu64
+                      " tokens, a segment and the token after it %d",
+                      g->prompt.before + g->prompt.tokens, g->settings.tgt_len + 1);
     return continue_text(g, samples);
 }
 

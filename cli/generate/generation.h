@@ -93,6 +93,7 @@ struct generate {
     enum turn turn;
     uint64_t retries; /* how many times the turn was retried, each with its own random numbers */
     struct buffer transcript; /* what was printed of an interactive text */
+    bool aside;               /* what is made is no output, but the transcript's alone */
 
     int32_t *top_ids; /* [logprobs], of the current draw */
     float *top_logprobs;

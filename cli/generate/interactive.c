@@ -1,5 +1,5 @@
 /* A text that is written by turns.  Between the turns it is a saved memory, from which each turn
- * starts.  So if a turn fails, the text is as before, and the last turn can be undone. */
+ * starts.  So if a turn fails, the text is as before, and turns can be undone and done again. */
 #include "generation.h"
 
 #include "cli/io/clean.h"
@@ -12,6 +12,7 @@
 
 #include <getopt.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,10 +22,15 @@
 enum { MOST_PAST = 100 };
 static const uint64_t PAST_BYTES = (uint64_t)1 << 30;
 
+enum { MOST_WAYS = 9 };                         /* of /3 and its like */
+enum { CANDIDATES = 10, CANDIDATE_TOKENS = 5 }; /* of /candidates; tokens after each */
+
 /* The text at one time: the model's memory of it, and the text as shown, by both sides. */
 struct state {
     txl_memory *memory; /* NULL: the beginning */
     struct buffer text;
+    bool turn;           /* a turn made it of the state before */
+    struct buffer added; /* what that turn's line added to the text: /retry adds it again */
 };
 
 struct interaction {
@@ -33,11 +39,12 @@ struct interaction {
     struct generate_options *options; /* the command line's, which /set changes */
     char turn[16];                    /* what /set turn was given, which outlives its line */
     struct line_reader reader;
-    struct buffer text;           /* together with g->memory the current state */
-    struct state past[MOST_PAST]; /* what /undo goes back to, the last one last */
-    size_t n_past, most_past;
-    struct buffer added; /* what the last turn's line added to the text: /retry adds it again */
-    bool can_retry;      /* the last past state is that before the last turn */
+    struct state states[MOST_PAST + 1]; /* [n_state], the oldest first */
+    size_t n_state, most_past;
+    size_t at;           /* the current one; g->memory is its memory.  Those after it were undone */
+    struct buffer added; /* what the turn being made adds to the text first */
+    struct state ways[MOST_WAYS]; /* [n_ways], of which the next line may take one */
+    size_t n_ways;
     txl_status
         ended; /* why a command ended the session, with the error printed; TXL_OK: it goes on */
     int64_t texts;
@@ -49,21 +56,26 @@ struct interaction {
 static void forget_state(struct state *state) {
     txl_memory_free(state->memory);
     buffer_free(&state->text);
+    buffer_free(&state->added);
     *state = (struct state){0};
 }
 
-/* Makes `memory`, which may be NULL, and `text` the current state, taking both; keeps the old state
- * for /undo. */
-static void replace_state(struct interaction *i, txl_memory *memory, struct buffer *text) {
-    if (i->n_past == i->most_past) {
-        forget_state(&i->past[0]);
-        memmove(i->past, i->past + 1, --i->n_past * sizeof *i->past);
+static void go_to(struct interaction *i, size_t at) {
+    i->at = at;
+    i->g->memory = i->states[at].memory;
+}
+
+/* Makes `state` the current one, taking what it has; keeps the old one for /undo. */
+static void push_state(struct interaction *i, struct state *state) {
+    while (i->n_state > i->at + 1)
+        forget_state(&i->states[--i->n_state]);
+    if (i->n_state > i->most_past) {
+        forget_state(&i->states[0]);
+        memmove(i->states, i->states + 1, --i->n_state * sizeof *i->states);
     }
-    i->past[i->n_past++] = (struct state){i->g->memory, i->text};
-    i->g->memory = memory;
-    i->text = *text;
-    *text = (struct buffer){0};
-    i->can_retry = false;
+    i->states[i->n_state++] = *state;
+    *state = (struct state){0};
+    go_to(i, i->n_state - 1);
 }
 
 static bool equal_settings(const txl_settings *a, const txl_settings *b) {
@@ -92,19 +104,18 @@ static bool need_session(struct interaction *i, const txl_memory *memory) {
 }
 
 /* The text after a turn: the text before, what was added, what the model generated. */
-static bool join_turn(const struct interaction *i, struct buffer *text) {
-    const struct buffer *const parts[] = {&i->text, &i->added, &i->g->transcript};
-    bool good = true;
+static bool join_turn(const struct interaction *i, struct state *state) {
+    const struct buffer *const parts[] = {&i->states[i->at].text, &i->added, &i->g->transcript};
+    bool good = buffer_append(&state->added, i->added.data, i->added.length);
     for (size_t k = 0; k < 3 && good; k++)
-        good = buffer_append(text, parts[k]->data, parts[k]->length);
+        good = buffer_append(&state->text, parts[k]->data, parts[k]->length);
     return good || terminal_error("out of memory");
 }
 
-/* Feeds the prompt's input and lets the model continue.  After a failure the text is as before. */
-static txl_status take_turn(struct interaction *i) {
+/* Feeds the prompt's input and lets the model continue: `state` receives the text after it, if
+ * `*made`. */
+static txl_status make_turn(struct interaction *i, struct state *state, bool *made) {
     struct generate *g = i->g;
-    struct buffer text = {0};
-    txl_memory *memory;
     g->prompt.memory = g->memory;
     g->transcript.length = 0;
     txl_status status = continue_prompt(g, 1);
@@ -112,14 +123,26 @@ static txl_status take_turn(struct interaction *i) {
     i->prompt_tokens += g->prompt.tokens;
     i->unknown += g->prompt.unknown.n;
     bool shown = output_start_line() && output_flush();
-    if (!status && join_turn(i, &text) && sample_save(g, &g->sample, &memory)) {
-        replace_state(i, memory, &text);
-        i->can_retry = true;
-    }
-    buffer_free(&text);
-    if (!shown || (signals_stopped() && !signals_forget_interrupt()))
-        return TXL_STOPPED;
-    return TXL_OK;
+    *state = (struct state){.turn = true};
+    *made = !status && join_turn(i, state) && sample_save(g, &g->sample, &state->memory);
+    if (!*made)
+        forget_state(state);
+    return shown ? TXL_OK : TXL_STOPPED;
+}
+
+/* After Ctrl-C only a terminal goes on. */
+static txl_status end_turn(txl_status status) {
+    return status || (signals_stopped() && !signals_forget_interrupt()) ? TXL_STOPPED : TXL_OK;
+}
+
+/* Makes the text after the turn the current one.  After a failure the text is as before. */
+static txl_status take_turn(struct interaction *i) {
+    struct state state;
+    bool made;
+    txl_status status = make_turn(i, &state, &made);
+    if (made)
+        push_state(i, &state);
+    return end_turn(status);
 }
 
 /* Begins with the text of --prompt, which the echo shows. */
@@ -132,8 +155,8 @@ static txl_status take_prompt(struct interaction *i) {
     return status;
 }
 
-/* Continues the current text with the added text, which may be a line end alone. */
-static txl_status take_added(struct interaction *i) {
+/* Makes the added text, which may be a line end alone, the prompt. */
+static void prompt_added(struct interaction *i) {
     struct prompt *prompt = &i->g->prompt;
     const struct buffer *added = &i->added;
     bool begun = i->g->memory != NULL, ends_line = added->length == 1 && added->data[0] == '\n';
@@ -148,24 +171,33 @@ static txl_status take_added(struct interaction *i) {
     prompt->blank = prompt->blank && !txl_kind_takes_bytes(txl_model_kind(i->g->model.handle));
     prompt->ends_line = ends_line;
     prompt->echo = false;
+}
+
+/* Continues the current text with it. */
+static txl_status take_added(struct interaction *i) {
+    prompt_added(i);
     return take_turn(i);
 }
 
-/* A typed line continues the text, after a blank unless either side has one; an empty line ends the
- * current line. */
-static txl_status take_line(struct interaction *i, const char *line, size_t length) {
-    char tail = i->text.length > 0 ? i->text.data[i->text.length - 1] : 0;
-    if (i->text.length == 0 && i->g->memory) {
+/* Adds the typed line, after a blank unless either side has one; an empty line ends the current
+ * line. */
+static bool add_line(struct interaction *i, const char *line, size_t length) {
+    const struct buffer *text = &i->states[i->at].text;
+    char tail = text->length > 0 ? text->data[text->length - 1] : 0;
+    if (text->length == 0 && i->g->memory) {
         txl_resume resume;
         txl_memory_resume(i->g->memory, &resume);
         tail = resume.tail;
     }
     bool parted = tail == 0 || is_space_byte(tail) || (length > 0 && is_space_byte(line[0]));
     i->added.length = 0;
-    bool good = length == 0 ? buffer_append(&i->added, "\n", 1)
-                            : (parted || buffer_append(&i->added, " ", 1)) &&
-                                  buffer_append(&i->added, line, length);
-    return good ? take_added(i) : terminal_lacks_memory();
+    return length == 0 ? buffer_append(&i->added, "\n", 1)
+                       : (parted || buffer_append(&i->added, " ", 1)) &&
+                             buffer_append(&i->added, line, length);
+}
+
+static txl_status take_line(struct interaction *i, const char *line, size_t length) {
+    return add_line(i, line, length) ? take_added(i) : terminal_lacks_memory();
 }
 
 /* ---- Commands ----------------------------------------------------------------------------- */
@@ -173,32 +205,16 @@ static txl_status take_line(struct interaction *i, const char *line, size_t leng
 static void print_help(struct interaction *i, char *argument);
 
 static void reset_text(struct interaction *i, char *argument) {
-    struct buffer text = {0};
+    struct state beginning = {0};
     (void)argument;
-    replace_state(i, NULL, &text);
-}
-
-/* Returns to the state `n` turns before; false with the reason printed. */
-static bool go_back(struct interaction *i, size_t n) {
-    const size_t to = i->n_past - n;
-    if (!need_session(i, i->past[to].memory))
-        return false;
-    struct state now = {i->g->memory, i->text};
-    forget_state(&now);
-    i->g->memory = i->past[to].memory;
-    i->text = i->past[to].text;
-    while (--i->n_past > to)
-        forget_state(&i->past[i->n_past]);
-    i->past[to] = (struct state){0};
-    i->can_retry = false;
-    return true;
+    push_state(i, &beginning);
 }
 
 /* Shows where the text stands: its last line, or the end of that. */
 static void note_end(const struct interaction *i) {
     enum { SHOWN = 60 };
-    const char *text = i->text.data;
-    size_t end = i->text.length, begin = end;
+    const char *text = i->states[i->at].text.data;
+    size_t end = i->states[i->at].text.length, begin = end;
     while (begin > 0 && text[begin - 1] != '\n' && end - begin < SHOWN)
         begin--;
     while (begin < end && ((unsigned char)text[begin] & 0xc0) == 0x80)
@@ -210,17 +226,33 @@ static void note_end(const struct interaction *i) {
                       (int)(end - begin), text + begin);
 }
 
-static void undo_turns(struct interaction *i, char *argument) {
+/* Goes back or forward by the number of turns in the argument, by default one, of `most`. */
+static void move_turns(struct interaction *i, const char *name, const char *argument, bool back) {
+    size_t most = back ? i->at : i->n_state - 1 - i->at;
     size_t digits = strspn(argument, "0123456789");
     unsigned long n = *argument ? strtoul(argument, NULL, 10) : 1;
-    if (argument[digits] != '\0' || n == 0)
-        terminal_error("/undo '%s': a number of turns is expected", argument);
-    else if (i->n_past == 0)
-        terminal_error("/undo: there is nothing to undo");
-    else if (n > i->n_past)
-        terminal_error("/undo %s: only %zu can be taken back", argument, i->n_past);
-    else if (go_back(i, n))
+    if (argument[digits] != '\0' || n == 0) {
+        terminal_error("/%s '%s': a number of turns is expected", name, argument);
+    } else if (most == 0) {
+        terminal_error("/%s: there is nothing to %s", name, name);
+    } else if (n > most) {
+        terminal_error("/%s %s: only %zu can be %s", name, argument, most,
+                       back ? "taken back" : "done again");
+    } else {
+        size_t to = back ? i->at - n : i->at + n;
+        if (!need_session(i, i->states[to].memory))
+            return;
+        go_to(i, to);
         note_end(i);
+    }
+}
+
+static void undo_turns(struct interaction *i, char *argument) {
+    move_turns(i, "undo", argument, true);
+}
+
+static void redo_turns(struct interaction *i, char *argument) {
+    move_turns(i, "redo", argument, false);
 }
 
 static void go_on(struct interaction *i, char *argument) {
@@ -229,34 +261,167 @@ static void go_on(struct interaction *i, char *argument) {
     i->ended = take_added(i);
 }
 
-/* Repeats the last turn with other random numbers. */
+/* Repeats the last turn of the text as it stands with other random numbers. */
 static void retry_turn(struct interaction *i, char *argument) {
+    const struct state *now = &i->states[i->at];
     (void)argument;
-    if (!i->can_retry) {
-        terminal_error("/retry: there is no turn to try again");
-    } else if (go_back(i, 1)) {
+    i->added.length = 0;
+    if (!now->turn || i->at == 0) {
+        terminal_error("/retry: there is no turn to try again%s",
+                       i->at + 1 < i->n_state ? "; /redo brings back what /undo took" : "");
+    } else if (!buffer_append(&i->added, now->added.data, now->added.length)) {
+        i->ended = terminal_lacks_memory();
+    } else if (need_session(i, i->states[i->at - 1].memory)) {
+        go_to(i, i->at - 1);
         i->g->retries++;
         i->ended = take_added(i);
     }
 }
 
+/* ---- What could come next ------------------------------------------------------------------ */
+
+/* Appends the text as standard error shows it within a line, harmless and with \n for a line end.
+ * False when memory is short. */
+static bool add_shown(struct buffer *line, const char *text, size_t length) {
+    struct clean_text clean = {.n = 0};
+    char *shown = malloc(CLEAN_TEXT_ROOM(length) + CLEAN_TEXT_ROOM(0));
+    size_t n = shown ? clean_text(&clean, text, length, shown) : 0;
+    n += shown ? clean_text_end(&clean, shown + n) : 0;
+    bool good = shown != NULL;
+    for (size_t k = 0; k < n && good; k++)
+        good = shown[k] == '\n' ? buffer_append(line, "\\n", 2) : buffer_append(line, shown + k, 1);
+    free(shown);
+    return good;
+}
+
+static void forget_ways(struct interaction *i) {
+    while (i->n_ways > 0)
+        forget_state(&i->ways[--i->n_ways]);
+}
+
+/* Where in the text of a turn from the current state the model's part begins. */
+static size_t model_begins(const struct interaction *i, const struct state *state) {
+    return i->states[i->at].text.length + state->added.length;
+}
+
+static bool show_way(const struct interaction *i, const struct state *way, size_t number) {
+    struct buffer line = {0};
+    size_t begin = model_begins(i, way);
+    bool good = add_shown(&line, way->text.data + begin, way->text.length - begin) &&
+                buffer_append(&line, "", 1);
+    if (good)
+        fprintf(stderr, "%zu %s\n", number, line.data);
+    buffer_free(&line);
+    return good;
+}
+
+/* Makes several turns from the current text, each with other random numbers, and shows them. */
+static void make_ways(struct interaction *i, size_t n, const char *line) {
+    txl_status status = TXL_OK;
+    bool made = true, good = *line == '\0' || add_line(i, line, strlen(line));
+    if (*line == '\0')
+        i->added.length = 0;
+    i->g->aside = true;
+    for (size_t k = 0; k < n && good && made && !status && !signals_stopped(); k++) {
+        prompt_added(i);
+        status = make_turn(i, &i->ways[k], &made);
+        i->g->retries++;
+        i->n_ways += made;
+        good = !made || show_way(i, &i->ways[k], k + 1);
+    }
+    i->g->aside = false;
+    i->ended = good ? end_turn(status) : terminal_lacks_memory();
+    if (i->n_ways > 0)
+        terminal_note("type 1 to %zu to take one; any other line leaves them", i->n_ways);
+}
+
+static txl_status take_way(struct interaction *i, size_t n) {
+    struct state *way = &i->ways[n - 1];
+    size_t begin = model_begins(i, way);
+    bool shown = output_text(way->text.data + begin, way->text.length - begin) &&
+                 output_start_line() && output_flush();
+    push_state(i, way);
+    forget_ways(i);
+    return shown ? TXL_OK : TXL_STOPPED;
+}
+
+/* Shows the likeliest token that is not banned with its probability and the likeliest text from
+ * there on, and bans it.  `g` takes the likeliest tokens, after a prompt that was fed. */
+static txl_status show_candidate(const struct generate *g, size_t number, struct id_list *banned) {
+    struct sample copy;
+    struct sample *const each[] = {&copy};
+    struct buffer text = {0}, token = {0}, rest = {0};
+    int32_t last;
+    size_t n = txl_history_recent(g->sample.history, &last, 1);
+    txl_status status = sample_copy(g, &g->sample, &copy) ? TXL_OK : TXL_MEMORY;
+    if (!status)
+        status = sample_start(g, &copy, 1, g->prompt.tail);
+    copy.first_banned = banned;
+    if (!status)
+        status = sample_token(g, &copy);
+    const int32_t id = copy.id;
+    const double probability = exp((double)copy.logprob);
+    while (!status && !copy.done) {
+        status = sample_feed_each(&g->reading, each, 1);
+        if (!status)
+            status = sample_token(g, &copy);
+    }
+    bool good = !status && id_list_add(banned, id) &&
+                token_text_behind(g->scratch, &last, n, g->prompt.tail, id, &text) &&
+                add_shown(&token, text.data, text.length) && buffer_append(&token, "", 1) &&
+                add_shown(&rest, copy.output.data, copy.output.length) &&
+                buffer_append(&rest, "", 1);
+    if (good)
+        fprintf(stderr, "%3zu %6.2f %%  %-12s  %s\n", number, 100 * probability, token.data,
+                rest.data);
+    buffer_free(&text);
+    buffer_free(&token);
+    buffer_free(&rest);
+    sample_close(&copy);
+    return status || good ? status : terminal_lacks_memory();
+}
+
+/* Lists the likeliest next tokens; the text stays as it is. */
+static void show_candidates(struct interaction *i, char *argument) {
+    struct generate *g = i->g;
+    struct id_list banned = {0};
+    (void)argument;
+    i->added.length = 0;
+    prompt_added(i);
+    g->prompt.memory = g->memory;
+    txl_status status = prompt_feed(&g->prompt);
+    struct generate likeliest = *g;
+    likeliest.turn = TURN_NONE;
+    likeliest.n = 1 + CANDIDATE_TOKENS;
+    likeliest.sampling.temperature = 0;
+    for (size_t k = 0; k < g->banned.n && !status; k++)
+        if (!id_list_add(&banned, g->banned.ids[k]))
+            status = terminal_lacks_memory();
+    size_t most = (size_t)txl_model_n_token(g->model.handle) - banned.n;
+    for (size_t k = 0; k < CANDIDATES && k < most && !status && !signals_stopped(); k++)
+        status = show_candidate(&likeliest, k + 1, &banned);
+    id_list_free(&banned);
+    i->ended = end_turn(status == TXL_MEMORY || status == TXL_STOPPED ? status : TXL_OK);
+}
+
 /* False with the error printed. */
 static bool has_text(const struct interaction *i, const char *command) {
-    return i->text.length > 0 || terminal_error("/%s: there is no text yet", command);
+    return i->states[i->at].text.length > 0 || terminal_error("/%s: there is no text yet", command);
 }
 
 /* Shows the whole text; standard output has only the model's part. */
 static void show_text(struct interaction *i, char *argument) {
+    const struct buffer *text = &i->states[i->at].text;
     (void)argument;
     if (!has_text(i, "show"))
         return;
     struct clean_text clean = {.n = 0};
-    char *shown = malloc(CLEAN_TEXT_ROOM(i->text.length) + CLEAN_TEXT_ROOM(0));
+    char *shown = malloc(CLEAN_TEXT_ROOM(text->length) + CLEAN_TEXT_ROOM(0));
     if (!shown) {
         i->ended = terminal_lacks_memory();
         return;
     }
-    size_t n = clean_text(&clean, i->text.data, i->text.length, shown);
+    size_t n = clean_text(&clean, text->data, text->length, shown);
     n += clean_text_end(&clean, shown + n);
     fwrite(shown, 1, n, stderr);
     fputs(n == 0 || shown[n - 1] != '\n' ? "\n" : "", stderr);
@@ -283,15 +448,16 @@ static void write_over(struct interaction *i, char *argument) {
         options_check_output(i->command, i->options, &output) != OPTIONS_RUN ||
         !outfile_open(&file, argument))
         return;
-    fwrite(i->text.data, 1, i->text.length, file.stream);
-    if (i->text.data[i->text.length - 1] != '\n')
+    const struct buffer *text = &i->states[i->at].text;
+    fwrite(text->data, 1, text->length, file.stream);
+    if (text->data[text->length - 1] != '\n')
         putc('\n', file.stream);
     if (outfile_commit(&file))
         terminal_note("%s: written", argument);
 }
 
 static void write_text(struct interaction *i, char *argument) {
-    if (i->text.length == 0 || may_write(i, argument))
+    if (i->states[i->at].text.length == 0 || may_write(i, argument))
         write_over(i, argument);
 }
 
@@ -322,15 +488,15 @@ static bool may_load(const struct interaction *i, const char *name, const txl_me
 
 static void load_session(struct interaction *i, char *argument) {
     txl_error error;
-    txl_memory *memory;
-    struct buffer text = {0};
-    if (!terminal_report(txl_memory_read(argument, i->g->model.handle, &memory, &error), &error))
+    struct state loaded = {0};
+    if (!terminal_report(txl_memory_read(argument, i->g->model.handle, &loaded.memory, &error),
+                         &error))
         return;
-    if (!may_load(i, argument, memory) || !need_session(i, memory)) {
-        txl_memory_free(memory);
+    if (!may_load(i, argument, loaded.memory) || !need_session(i, loaded.memory)) {
+        forget_state(&loaded);
         return;
     }
-    replace_state(i, memory, &text);
+    push_state(i, &loaded);
     terminal_note("%s: loaded; /show and /write have only what follows", argument);
 }
 
@@ -413,15 +579,18 @@ static void print_settings(struct interaction *i, char *argument) {
 }
 
 static const struct {
-    const char *name, *argument, *help; /* an argument in brackets may be left out */
-    void (*run)(struct interaction *, char *argument);
+    const char *name, *argument, *help;                /* an argument in brackets may be left out */
+    void (*run)(struct interaction *, char *argument); /* NULL: make_ways */
 } commands[] = {
     {"help", NULL, "print this help", print_help},
     {"go", NULL, "let the model go on, with nothing added", go_on},
     {"retry", NULL, "let the model try its last turn again", retry_turn},
-    {"undo", "[N]", "take back the last turn, /reset or /load; or the last N", undo_turns},
+    {"3", "[LINE]", "show three ways on, a number takes one; or /2 to /9", NULL},
+    {"candidates", NULL, "list what the model expects next, with probabilities", show_candidates},
+    {"undo", "[N]", "take back the last turn, /reset or /load; or N", undo_turns},
+    {"redo", "[N]", "bring back what /undo took; or N turns", redo_turns},
     {"show", NULL, "print the text of both sides", show_text},
-    {"write", "FILE", "write the text of both sides; ask before replacing FILE", write_text},
+    {"write", "FILE", "write the text of both sides; ask to replace FILE", write_text},
     {"write!", "FILE", "the same without asking", write_over},
     {"reset", NULL, "begin a new text", reset_text},
     {"save", "FILE", "save the model's memory, as --save-memory does", save_session},
@@ -446,7 +615,7 @@ static void print_help(struct interaction *i, char *argument) {
     fputc('\n', stderr);
     for (size_t k = 0; k < N_COMMANDS; k++) {
         const char *named = commands[k].argument ? commands[k].argument : "";
-        fprintf(stderr, "  /%-8s %-10s  %s\n", commands[k].name, named, commands[k].help);
+        fprintf(stderr, "  /%-10s %-10s  %s\n", commands[k].name, named, commands[k].help);
     }
     char names[512];
     struct fixed_line line = fixed_line(names, sizeof names);
@@ -455,6 +624,10 @@ static void print_help(struct interaction *i, char *argument) {
         fixed_line_add(&line, "%s %s", k > 0 ? "," : "", settable[k]);
     fputc('\n', stderr);
     options_print_filled(stderr, names, 0, HELP_COLUMNS);
+}
+
+static bool is_number_of_ways(const char *name) {
+    return name[0] >= '2' && name[0] <= '0' + MOST_WAYS && name[1] == '\0';
 }
 
 /* Runs the command after the line's /. */
@@ -469,12 +642,15 @@ static void run_command(struct interaction *i, char *line) {
     struct nearest nearest = nearest_to(line);
     for (size_t k = 0; k < N_COMMANDS; k++) {
         nearest_try(&nearest, commands[k].name);
-        if (strcmp(commands[k].name, line) != 0)
+        bool ways = !commands[k].run && is_number_of_ways(line);
+        if (strcmp(commands[k].name, line) != 0 && !ways)
             continue;
         const char *wanted = commands[k].argument;
         if ((*argument && !wanted) || (!*argument && wanted && wanted[0] != '['))
             terminal_error("/%s: %s is expected (see /help)", line,
                            wanted ? wanted : "nothing more");
+        else if (ways)
+            make_ways(i, (size_t)(line[0] - '0'), argument);
         else
             commands[k].run(i, argument);
         return;
@@ -512,6 +688,14 @@ static void complete_line(struct candidates *c) {
 /* ---- The turns ---------------------------------------------------------------------------- */
 
 static txl_status answer_line(struct interaction *i, const char *line, size_t length) {
+    if (i->n_ways > 0) {
+        if (length == 1 && line[0] > '0' && line[0] <= '0' + (char)i->n_ways)
+            return take_way(i, (size_t)(line[0] - '0'));
+        forget_ways(i);
+        terminal_note("no way was taken");
+        if (length == 0)
+            return TXL_OK;
+    }
     if (length == 0 || line[0] != '/')
         return take_line(i, line, length);
     if (length > 1 && line[1] == '/')
@@ -540,7 +724,8 @@ static txl_status take_turns(struct interaction *i) {
 
 txl_status interactive_run(struct generate *g, struct generate_options *options,
                            const struct command *command, int64_t *texts) {
-    struct interaction i = {.g = g, .command = command, .options = options};
+    struct interaction i = {.g = g, .command = command, .options = options, .n_state = 1};
+    i.states[0].memory = g->memory;
     txl_status status = TXL_OK;
     *texts = 0;
     if (!line_reader_open(&i.reader))
@@ -555,9 +740,10 @@ txl_status interactive_run(struct generate *g, struct generate_options *options,
     if (!status)
         status = take_turns(&i);
     line_reader_close(&i.reader);
-    while (i.n_past > 0)
-        forget_state(&i.past[--i.n_past]);
-    buffer_free(&i.text);
+    forget_ways(&i);
+    i.states[i.at].memory = NULL; /* g->memory */
+    while (i.n_state > 0)
+        forget_state(&i.states[--i.n_state]);
     buffer_free(&i.added);
     buffer_free(&g->transcript);
     g->prompt.tokens = i.prompt_tokens;

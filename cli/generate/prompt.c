@@ -142,6 +142,7 @@ static txl_status learn_segment(struct prompt *prompt, txl_error *error) {
         txl_learner_score(prompt->learner, prompt->chunk, n, prompt->chunk + 1, NULL, NULL, error);
     prompt->chunk[0] = prompt->chunk[n];
     prompt->n_chunk = 1;
+    prompt->segments_learned += !status;
     return !status && signals_stopped() ? TXL_STOPPED : status;
 }
 

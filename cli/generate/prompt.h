@@ -62,7 +62,8 @@ struct prompt {
     txl_session **session;
     txl_learner *learner; /* NULL, or learns from the prompt's full segments; the session is then
                            * made anew after these */
-    int32_t *chunk;       /* [chunk_size]: ids that are read and not yet fed */
+    uint64_t segments_learned;
+    int32_t *chunk; /* [chunk_size]: ids that are read and not yet fed */
     size_t chunk_size, n_chunk;
     struct buffer held;   /* full chunks that wait, for the prompt may be so long that they do not
                              matter */
