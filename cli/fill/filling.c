@@ -19,28 +19,34 @@ enum { ASKED = 64 }; /* gaps whose distributions are in memory at a time */
 
 /* ---- Reading ------------------------------------------------------------------------------ */
 
-static bool add_gap(struct fill_text *t, const txl_symbol *symbol) {
+static txl_status add_gap(struct fill_text *t, const txl_symbol *symbol, txl_error *error) {
     if (t->n_gap == t->gap_capacity) {
         size_t capacity = t->gap_capacity ? 2 * t->gap_capacity : 16;
         struct gap *gaps = reallocarray(t->gap, capacity, sizeof *gaps);
         if (!gaps)
-            return false;
+            return txl_fail(error, TXL_MEMORY, "out of memory");
         t->gap = gaps;
         t->gap_capacity = capacity;
     }
-    t->gap[t->n_gap++] = (struct gap){symbol->line, symbol->offset, symbol->bytes};
+    struct gap *gap = &t->gap[t->n_gap++];
+    *gap = (struct gap){symbol->line, symbol->offset, symbol->bytes, 0, 0, 0, 0};
+    char problem[256];
+    if (!candidates_give(t, gap, problem, sizeof problem))
+        return txl_fail(error, TXL_TEXT, "%s", problem);
     bool good = true;
     for (size_t i = 0; i < t->pieces && good; i++)
         good = id_list_add(&t->list, TXL_GAP);
-    return good;
+    return good ? TXL_OK : txl_fail(error, TXL_MEMORY, "out of memory");
 }
 
 static txl_status add_symbol(void *context, const txl_symbol *symbol, txl_error *error) {
     struct fill_text *t = context;
     if (!symbol->text)
         return TXL_OK;
-    bool good = symbol->id == t->mask ? add_gap(t, symbol) : id_list_add(&t->list, symbol->id);
-    return good ? TXL_OK : txl_fail(error, TXL_MEMORY, "out of memory");
+    if (symbol->id == t->mask)
+        return add_gap(t, symbol, error);
+    return id_list_add(&t->list, symbol->id) ? TXL_OK
+                                             : txl_fail(error, TXL_MEMORY, "out of memory");
 }
 
 static txl_status see_text(void *context, const char *text, size_t length, txl_error *error) {
@@ -68,26 +74,61 @@ static bool list_pieces(struct fill_text *t) {
     return good;
 }
 
-bool fill_read(struct fill_text *t, struct input *input) {
+/* `problem` is NULL if errors are printed. */
+static bool read_text(struct fill_text *t, struct input *input, struct buffer *text, char *problem,
+                      size_t n_problem) {
     const txl_encoding encoding = {.lookup = true, .symbol = add_symbol, .context = t};
     struct token_reader reader;
     if (!token_reader_open(&reader, t->model->handle, input, &encoding, t->ids))
         return false;
     reader.see_text = see_text;
-    txl_status status = token_reader_run(&reader, NULL, NULL);
+    reader.problem = problem;
+    reader.n_problem = n_problem;
+    txl_status status =
+        text->length > 0 ? token_reader_feed(&reader, text->data, text->length) : TXL_OK;
+    if (!status)
+        status = signals_stopped() ? TXL_STOPPED : token_reader_finish(&reader);
     token_reader_close(&reader);
     return !status && list_pieces(t);
 }
 
-static void close_text(struct fill_text *t) {
+bool fill_read(struct fill_text *t, struct input *input) {
+    struct buffer text = {0};
+    char problem[256];
+    bool good = input_read_all(input, &text, SIZE_MAX);
+    if (good && t->lists && !candidates_take(t, &text, problem, sizeof problem))
+        good = terminal_error("%s: %s", input->name, problem);
+    good = good && read_text(t, input, &text, NULL, 0);
+    buffer_free(&text);
+    return good;
+}
+
+bool fill_read_record(struct fill_text *t, const char *record, size_t length, char *problem,
+                      size_t n_problem) {
+    struct buffer text = {0};
+    struct input input;
+    *problem = '\0';
+    input_open_string(&input, t->name, "");
+    bool good = buffer_append(&text, record, length) || terminal_error("out of memory");
+    good = good && candidates_take(t, &text, problem, n_problem) &&
+           read_text(t, &input, &text, problem, n_problem);
+    buffer_free(&text);
+    return good;
+}
+
+void fill_forget(struct fill_text *t) {
     for (size_t i = 0; t->piece && i < t->n_gap * t->pieces; i++) {
         free(t->piece[i].top);
         free(t->piece[i].top_logprobs);
     }
     free(t->piece);
     free(t->gap);
+    candidates_forget(t);
     id_list_free(&t->list);
     buffer_free(&t->source);
+    t->piece = NULL;
+    t->gap = NULL;
+    t->n_gap = t->gap_capacity = 0;
 }
 
 /* ---- What a gap becomes ------------------------------------------------------------------- */
@@ -188,6 +229,21 @@ bool fill_whole(const struct fill_text *t, struct buffer *whole) {
     return good && buffer_append(whole, t->source.data + from, t->source.length - (size_t)from);
 }
 
+double fill_logprob(const struct fill_text *t, size_t i) {
+    double logprob = 0;
+    for (size_t k = 0; k < t->pieces; k++)
+        logprob += (double)t->piece[i * t->pieces + k].logprob;
+    return logprob;
+}
+
+bool fill_own(const struct fill_text *t, size_t i, struct buffer *text) {
+    bool good = true;
+    text->length = 0;
+    for (size_t k = 0; k < t->pieces && good; k++)
+        good = append_piece(t, t->piece[i * t->pieces + k].id, k == 0, text);
+    return good;
+}
+
 /* The likeliest tokens for a gap's k-th piece, each with the text that it would be there: the
  * `drop` bytes that the gap's text replaces, if it begins a word, and itself. */
 static json_t *top_to_json(const struct fill_text *t, const struct piece *piece, size_t k,
@@ -215,23 +271,24 @@ static json_t *gap_to_json(const struct fill_text *t, size_t i, const struct buf
                            size_t drop, const struct buffer *gained) {
     const struct gap *gap = &t->gap[i];
     json_t *ids = json_array(), *top = json_array();
-    double logprob = 0;
     int bad = 0;
     for (size_t k = 0; k < t->pieces; k++) {
         const struct piece *piece = &t->piece[i * t->pieces + k];
-        logprob += (double)piece->logprob;
         bad |= json_array_append_new(ids, json_integer(piece->id));
         bad |= json_array_append_new(top, top_to_json(t, piece, k, before, drop));
     }
-    json_t *object = json_pack(
-        "{s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:f, s:O}", "file", output_json_string(t->name),
-        "line", (json_int_t)gap->line, "offset", (json_int_t)(gap->offset - drop), "length",
-        (json_int_t)(gap->bytes + drop), "gap", (json_int_t)i, "ids", ids, "text",
-        output_json_bytes(gained->data, gained->length), "logprob", logprob, "top",
-        t->n_top == 0    ? json_null()
-        : t->pieces == 1 ? json_array_get(top, 0)
-                         : top);
+    json_t *object = json_pack("{s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:f, s:O}", "file",
+                               output_json_string(t->name), "line", (json_int_t)gap->line, "offset",
+                               (json_int_t)(gap->offset + gap->cut_before - drop), "length",
+                               (json_int_t)(gap->bytes + gap->cut + drop), "gap", (json_int_t)i,
+                               "ids", ids, "text", output_json_bytes(gained->data, gained->length),
+                               "logprob", fill_logprob(t, i), "top",
+                               t->n_top == 0    ? json_null()
+                               : t->pieces == 1 ? json_array_get(top, 0)
+                                                : top);
     json_decref(top);
+    if (t->n_candidate > 0)
+        bad |= json_object_set_new(object, "candidates", candidates_to_json(t, gap));
     return output_json_if(bad == 0, object);
 }
 
@@ -376,7 +433,11 @@ bool fill_all(struct fill *f) {
     size_t *open = calloc(f->text.n_gap * f->text.pieces + 1, sizeof *open);
     if (!open)
         return terminal_error("out of memory");
+    txl_session_reset(f->session);
+    if (f->history)
+        txl_history_reset(f->history);
     progress_start(&progress, f->text.name, "gaps");
+    progress.off = progress.off || f->options->items.n > 0;
     bool good = fill_segments(f, open, &progress);
     progress_end(&progress);
     free(open);
@@ -434,7 +495,8 @@ bool fill_open(struct fill *f, struct fill_options *o, const char *name) {
 }
 
 void fill_close(struct fill *f) {
-    close_text(&f->text);
+    fill_forget(&f->text);
+    buffer_free(&f->listed);
     txl_history_free(f->history);
     txl_session_free(f->session);
     free(f->logprob);

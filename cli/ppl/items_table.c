@@ -23,7 +23,7 @@ enum { WAITING = 1 << 16 };
 
 static const char *const role_names[N_ROLE] = {"item",   "condition",     "text",         "context",
                                                "region", "sentence_good", "sentence_bad", "UID",
-                                               "pairID", "order"};
+                                               "pairID", "order",         "candidates"};
 
 static const size_t NONE = SIZE_MAX;
 
@@ -62,7 +62,11 @@ void items_names_free(struct items_names *names) {
 
 const char *items_table_name(const struct items_table *t, enum items_role role) {
     const char *given = t->names->name[role];
-    bool usual = role != ROLE_REGION && (role != ROLE_ORDER || t->names->orders);
+    bool cloze = t->names->cloze;
+    bool usual = role == ROLE_REGION       ? false
+                 : role == ROLE_ORDER      ? t->names->orders
+                 : role == ROLE_CANDIDATES ? cloze
+                                           : !cloze || role <= ROLE_TEXT;
     return given ? given : usual ? role_names[role] : NULL;
 }
 
@@ -441,8 +445,9 @@ static bool find_roles(struct items_table *t, const char **twice) {
     }
     t->pairs =
         t->role[ROLE_TEXT] == NONE && t->role[ROLE_GOOD] != NONE && t->role[ROLE_BAD] != NONE;
-    return named && (t->pairs || (t->role[ROLE_ITEM] != NONE && t->role[ROLE_CONDITION] != NONE &&
-                                  t->role[ROLE_TEXT] != NONE));
+    bool labelled =
+        t->names->cloze || (t->role[ROLE_ITEM] != NONE && t->role[ROLE_CONDITION] != NONE);
+    return named && (t->pairs || (labelled && t->role[ROLE_TEXT] != NONE));
 }
 
 /* Whether the names are the same but for case and blanks around them. */
@@ -499,7 +504,8 @@ static bool fail_roles(struct items_table *t, const char *twice) {
     if (twice)
         return fail_table(t, "two columns have the name %s", twice);
     for (size_t k = 0; k < N_ROLE; k++) {
-        bool needed = t->names->name[k] || (k <= ROLE_TEXT && !pairs) ||
+        bool needed = t->names->name[k] ||
+                      (k <= ROLE_TEXT && !pairs && (k == ROLE_TEXT || !t->names->cloze)) ||
                       (pairs && (k == ROLE_GOOD || k == ROLE_BAD));
         if (!needed || t->role[k] != NONE)
             continue;
@@ -513,6 +519,8 @@ static bool fail_roles(struct items_table *t, const char *twice) {
     list_columns(t, &list);
     if (carriage)
         return fail_table(t, "its lines end in CR alone; tr '\\r' '\\n' makes them lines");
+    if (t->names->cloze)
+        return fail_table(t, "the column text is needed; the columns are %s", columns);
     return fail_table(t,
                       "the columns item, condition and text are needed, or sentence_good and "
                       "sentence_bad; there is no %s among %s; --columns '%s' says what they "
@@ -850,6 +858,8 @@ static bool has_text(struct items_table *t, enum items_role role) {
 }
 
 static bool has_name(struct items_table *t, enum items_role role) {
+    if (t->role[role] == NONE)
+        return true;
     const struct own_value value = t->cells[t->role[role]];
     if (value.text && !(value.bare && strchr("{[", *value.text)))
         return true;

@@ -33,7 +33,8 @@ enum items_role {
     ROLE_BAD,
     ROLE_UID,
     ROLE_PAIR,
-    ROLE_ORDER, /* of factorisation; where it has a meaning */
+    ROLE_ORDER,      /* of factorisation; where it has a meaning */
+    ROLE_CANDIDATES, /* for a gap, with bars between; likewise */
     N_ROLE
 };
 
@@ -41,6 +42,7 @@ enum items_role {
 struct items_names {
     char *name[N_ROLE]; /* NULL: as usual; regions have no usual name */
     bool orders;        /* `order` has its usual name, else none */
+    bool cloze;         /* `candidates` has; of the others text alone is needed, context has none */
     bool lacks_memory;
 };
 
