@@ -230,6 +230,7 @@ bool complete_take(struct work *work, struct exchange *exchange,
                                 problem) &&
                 find_past(job, problem);
     choose_settings(job);
+    good = good && job_choose_model(job, job->c.learned, false, problem);
     good = good && (sampling_seed(INTEGER_UNSET, &job->name) ||
                     problem_set(problem, 500, NULL, "cannot draw a name"));
     good = good && job_open_rows(job, job->c.echo && job->c.top >= 0, false, problem);

@@ -74,6 +74,17 @@ bool body_integer(const json_t *body, const char *name, int64_t least, int64_t m
     return true;
 }
 
+bool body_string(const json_t *body, const char *name, char **value, struct problem *problem) {
+    const json_t *given = member(body, name);
+    *value = NULL;
+    if (!given)
+        return true;
+    if (!json_is_string(given))
+        return problem_set(problem, 400, name, "%s is no string", name);
+    *value = strdup(json_string_value(given));
+    return *value || lacks_memory(problem);
+}
+
 bool body_raw(const json_t *body, const char *name, bool *raw, struct problem *problem) {
     const json_t *given = member(body, name);
     const char *form = given ? json_string_value(given) : text_forms[TEXT_RAW];
@@ -433,6 +444,7 @@ static bool is_known(const char *name) {
                                         "trim",
                                         "arithmetic",
                                         "memory",
+                                        "learned",
                                         "text"};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(known[i], name) == 0)
@@ -506,16 +518,6 @@ static bool read_flags(struct reader *r) {
            body_boolean(options, "include_usage", &c->include_usage, r->problem);
 }
 
-static bool read_memory(struct reader *r) {
-    const json_t *memory = member(r->body, "memory");
-    if (!memory)
-        return true;
-    if (!json_is_string(memory))
-        return problem_set(r->problem, 400, "memory", "memory is no string");
-    r->c->memory = strdup(json_string_value(memory));
-    return r->c->memory || lacks_memory(r->problem);
-}
-
 static bool check_length(const struct reader *r) {
     const struct completion *c = r->c;
     uint64_t tokens = (c->echo ? c->n_ids : 0) + c->n_prompt * (uint64_t)c->max_tokens;
@@ -527,10 +529,11 @@ bool completion_read(struct completion *c, const struct model *model,
                      json_t *body, struct problem *problem) {
     struct reader r = {.c = c, .model = model->handle, .body = body, .problem = problem};
     *c = (struct completion){.options = *options, .arithmetic = arithmetic};
-    return read_flags(&r) && body_arithmetic(body, &c->arithmetic, problem) && read_memory(&r) &&
-           read_counts(&r) && read_log_probabilities(&r) && read_stops(&r) && read_sampling(&r) &&
-           read_seed(&r) && check_unsupported(&r) && list_ignored(&r) && read_prompts(&r) &&
-           check_length(&r);
+    return read_flags(&r) && body_arithmetic(body, &c->arithmetic, problem) &&
+           body_string(body, "memory", &c->memory, problem) &&
+           body_string(body, "learned", &c->learned, problem) && read_counts(&r) &&
+           read_log_probabilities(&r) && read_stops(&r) && read_sampling(&r) && read_seed(&r) &&
+           check_unsupported(&r) && list_ignored(&r) && read_prompts(&r) && check_length(&r);
 }
 
 bool completion_read_sampling(struct completion *c, const struct model *model,
@@ -549,6 +552,7 @@ void completion_free(struct completion *c) {
         free((char *)c->options.stop.items[i]);
     free(c->options.stop.items);
     free(c->memory);
+    free(c->learned);
     past_free(&c->past);
     buffer_free(&c->ignored);
     *c = (struct completion){0};

@@ -48,6 +48,9 @@ bool body_arithmetic(const json_t *body, txl_arithmetic *value, struct problem *
 /* Whether an answer may list this many tokens, each with `top` likeliest. */
 bool body_may_list(uint64_t tokens, int64_t top, struct problem *problem);
 
+/* A copy of a string; NULL where there is none. */
+bool body_string(const json_t *body, const char *name, char **value, struct problem *problem);
+
 /* How a text of words is split: the member is "raw", as without it, or "tokens". */
 bool body_raw(const json_t *body, const char *name, bool *raw, struct problem *problem);
 
@@ -89,6 +92,7 @@ struct completion {
     txl_arithmetic arithmetic;
     char *memory;          /* a former answer, which the texts go on from; NULL: none */
     struct past past;      /* its tokens */
+    char *learned;         /* what was learned; NULL: the model is as it was */
     struct buffer ignored; /* names of fields that mean nothing here, between commas */
 };
 

@@ -82,7 +82,7 @@ static json_t *answer_object(const struct job *job, const struct fill *f) {
     return object;
 }
 
-static void run(struct job *job) {
+static bool run(struct job *job) {
     struct gaps *gaps = job->more;
     struct fill f = {.options = &gaps->options, .model = job->work->model};
     struct input input;
@@ -97,6 +97,7 @@ static void run(struct job *job) {
         http_answer_problem(job->work->http, job->exchange, &problem);
     }
     fill_close(&f);
+    return true;
 }
 
 static void free_gaps(struct job *job) {

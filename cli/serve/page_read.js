@@ -8,7 +8,7 @@ let bytes = new Uint8Array();
 let tokens = [];
 let cells = [];
 
-/* The nats with less memory: null, or a list. */
+/* The nats with less memory, or by the second model: null, or a list. */
 let compared = null;
 let scoring = null;
 let pointed = -1;
@@ -29,7 +29,7 @@ function paint(i) {
 
 function drawReadLegend() {
   const [letter, steps, low, high] = compared
-    ? ["d", DIFFERENCES, "memory helped", "memory hurt"]
+    ? ["d", DIFFERENCES, ...(byId("second").checked ? ["this model is better", "the other is"] : ["memory helped", "memory hurt"])]
     : ["s", STEPS, "likely", `1 in ${count(Number(Math.exp(STEPS * NATS_A_STEP).toPrecision(2)))}+`];
   const ticks = [[0, low], [1, high]].map(([place, text]) => {
     const tick = element("span", {}, text);
@@ -93,6 +93,8 @@ async function readText() {
   pointed = -1;
   byId("text").replaceChildren();
   byId("memory").hidden = true;
+  byId("second-line").hidden = true;
+  byId("second").checked = false;
   complain(null);
   if (bytes.length > MOST_TEXT) {
     complain(new Error(`The text has ${count(bytes.length)} bytes; the page takes ${count(MOST_TEXT)}.`));
@@ -110,6 +112,7 @@ async function readText() {
       showSums();
     }
     showMemory();
+    byId("second-line").hidden = !meta.compared;
   } catch (error) {
     complain(error);
   }
@@ -182,7 +185,7 @@ function describeToken(i) {
   const figures = [["Bits", bits(token.nats).toFixed(2)], ["Probability", percent(Math.exp(-token.nats))],
     ["Rank", count(token.rank)], ["Entropy", bits(token.entropy).toFixed(2)]];
   if (compared) {
-    figures[3] = ["With less memory", bits(compared[i]).toFixed(2)];
+    figures[3] = [byId("second").checked ? `By ${visible(meta.compared)}` : "With less memory", bits(compared[i]).toFixed(2)];
   }
   byId("token").replaceChildren(
     element("div", { class: "top" }, element("p", { class: "name" }, visible(token.text.trim() || token.token))),
@@ -251,8 +254,35 @@ function showMemory() {
   drawMemory();
 }
 
+/* Colours by the difference to the second model. */
+async function showSecond() {
+  sweeping?.abort();
+  sweeping = new AbortController();
+  byId("mem-len").value = meta.mem_len;
+  byId("mem-len-value").textContent = `${count(meta.mem_len)} tokens`;
+  compared = null;
+  try {
+    if (byId("second").checked) {
+      const answer = await ask("/v1/score",
+        { text: new TextDecoder().decode(bytes).replaceAll("|", "\\|"), no_eos: true, compare: true }, sweeping.signal);
+      compared = answer.items[0].tokens.map((token) => token.nats);
+      const difference = bits(answer.items[0].nats - sumOf(tokens));
+      byId("sums").textContent += ` · ${visible(meta.compared)} ${difference >= 0 ? "+" : "−"}${Math.abs(difference).toFixed(1)} bits`;
+    } else {
+      showSums();
+    }
+    cells.forEach((_, i) => paint(i));
+    byId("gains").disabled = true;
+    drawReadLegend();
+  } catch (error) {
+    complain(error);
+  }
+}
+
 async function sweep() {
   const length = Number(byId("mem-len").value);
+  byId("second").checked = false;
+  showSums();
   sweeping?.abort();
   sweeping = new AbortController();
   try {
@@ -361,23 +391,11 @@ async function comparePairs() {
 
 /* ------------------------------------------------------------------------------------------- */
 
-function takeFile(event) {
-  const file = event.dataTransfer?.files[0];
-  if (file) {
-    event.preventDefault();
-    file.text().then((text) => {
-      byId("source").value = text;
-      readText();
-    });
-  }
-}
-
 function startReading() {
   byId("score").addEventListener("click", readText);
   byId("score-stop").addEventListener("click", () => scoring?.abort());
   byId("source").addEventListener("paste", () => setTimeout(readText));
-  byId("source").addEventListener("dragover", (event) => event.preventDefault());
-  byId("source").addEventListener("drop", takeFile);
+  takeFiles(byId("source"), readText);
   byId("text").addEventListener("click", (event) => {
     const cell = event.target.closest("b");
     if (cell && document.getSelection().isCollapsed) {
@@ -391,6 +409,8 @@ function startReading() {
   });
   byId("mem-len").addEventListener("change", sweep);
   byId("gains").addEventListener("click", showGain);
+  byId("second").addEventListener("change", showSecond);
+  byId("second-name").textContent = visible(meta.compared ?? "");
   byId("compare").addEventListener("click", comparePairs);
   byId("csv").addEventListener("click", () => offer("regions.csv", "text/csv", pairsTable()));
   drawReadLegend();

@@ -86,6 +86,19 @@ function offer(name, type, text) {
   URL.revokeObjectURL(link.href);
 }
 
+/* Takes a file that is dropped on a field, as its text. */
+function takeFiles(field, taken) {
+  field.addEventListener("dragover", (event) => event.preventDefault());
+  field.addEventListener("drop", async (event) => {
+    const file = event.dataTransfer?.files[0];
+    if (file) {
+      event.preventDefault();
+      field.value = await file.text();
+      taken();
+    }
+  });
+}
+
 /* An argument as a shell takes it. */
 function quoted(text) {
   return /^[\w.,:/-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;

@@ -18,6 +18,10 @@ const stands = (turn) => seen.startsWith(versionOf(turn), turn.begin);
 /* What runs, to be stopped. */
 let running = null;
 
+/* What the model learned from the person's text: its name, or null; and what runs to learn it. */
+let learned = null;
+let lesson = null;
+
 /* The surprise of each token: { begin, end, nats }, of the text `colouredText`. */
 let coloured = [];
 let colouredText = null;
@@ -139,6 +143,10 @@ function write(begin, end, text) {
 
 /* ---- What is asked ------------------------------------------------------------------------ */
 
+function asLearned() {
+  return learned === null ? {} : { learned };
+}
+
 function settings() {
   const whole = byId("whole-sentences").checked;
   const seed = byId("seed").value.trim();
@@ -147,6 +155,7 @@ function settings() {
     min_p: Number(byId("min-p").value),
     max_tokens: Number(byId("length").value),
     add_special_tokens: false,
+    ...asLearned(),
     ...(whole ? { end: "sentence" } : {}),
     ...(/^\d+$/.test(seed) ? { seed: Number(seed) } : { seed: Math.floor(Math.random() * 2 ** 50) }),
   };
@@ -162,7 +171,7 @@ function promptAt(place) {
 /* The command that makes the same turn.  It would read a blank at the prompt's end as a token. */
 function showCommand(body) {
   byId("last-seed").textContent = `Seed ${body.seed}`;
-  byId("command").hidden = body.prompt.endsWith(" ");
+  byId("command").hidden = body.prompt.endsWith(" ") || learned !== null;
   byId("command").textContent = `txl generate${modelOption()} --prompt-text ${quoted(body.prompt)}`
     + ` -n ${body.max_tokens}${body.end ? " --end sentence" : ""} --temperature ${body.temperature}`
     + ` --min-p ${body.min_p} --seed ${body.seed} --no-echo`;
@@ -309,7 +318,7 @@ async function readTokens(signal) {
   const text = editor.value;
   if (text !== colouredText) {
     const answer = await ask("/v1/completions",
-      { prompt: text, max_tokens: 0, echo: true, logprobs: 0, add_special_tokens: false }, signal);
+      { prompt: text, max_tokens: 0, echo: true, logprobs: 0, add_special_tokens: false, ...asLearned() }, signal);
     coloured = tokensOf(answer.choices[0]);
     colouredText = text;
   }
@@ -389,7 +398,8 @@ async function showCandidates(place, focus) {
       ?? { begin: editor.value.length, end: editor.value.length, nats: NaN };
     const prompt = editor.value.slice(0, token.begin);
     const first = await ask("/v1/completions",
-      { prompt, max_tokens: 1, logprobs: Math.min(10, meta.n_token), temperature: 0, add_special_tokens: false });
+      { prompt, max_tokens: 1, logprobs: Math.min(10, meta.n_token), temperature: 0, add_special_tokens: false,
+        ...asLearned() });
     const top = Object.entries(first.choices[0].logprobs.top_logprobs[0]).sort((a, b) => b[1] - a[1]).slice(0, 10);
     const items = top.map(([text, logprob]) => candidateItem(token, text, logprob));
     byId("candidates-of").textContent = token.begin < token.end
@@ -400,13 +410,59 @@ async function showCandidates(place, focus) {
       items[0].item.focus();
     }
     const next = await ask("/v1/completions", {
-      prompt: items.map(({ text }) => prompt + text), max_tokens: 5, temperature: 0, add_special_tokens: false });
+      prompt: items.map(({ text }) => prompt + text), max_tokens: 5, temperature: 0, add_special_tokens: false,
+      ...asLearned() });
     next.choices.forEach((choice, i) => {
       items[i].more.textContent = visible(choice.text.replaceAll("\n", "↵"));
     });
   } catch (error) {
     complain(error);
   }
+}
+
+/* ---- Learning ------------------------------------------------------------------------------ */
+
+/* Goes on with what was learned, or with the model as it is (null). */
+function useLearned(name) {
+  learned = name;
+  colouredText = null;
+  byId("unlearn").hidden = name === null;
+  colourSoon();
+}
+
+async function learn() {
+  const text = byId("lesson").value;
+  complain(null);
+  lesson?.abort();
+  const own = new AbortController();
+  lesson = own;
+  byId("learn-stop").hidden = byId("learned-part").hidden = false;
+  byId("learned-part").value = 0;
+  useLearned(null);
+  try {
+    for await (const event of events("/v1/learn", { text }, own.signal)) {
+      byId("learned-part").max = event.of;
+      byId("learned-part").value = event.segments;
+      byId("learned-told").textContent = `${count(event.segments)} of ${count(event.of)} segments`;
+      if (event.id) {
+        useLearned(event.id);
+        byId("learned-told").textContent = `Learned ${count(event.segments)} segments, ${count(event.tokens)} tokens, `
+          + `of ${(bits(event.nats) / event.tokens).toFixed(2)} bits each.`;
+      }
+    }
+  } catch (error) {
+    byId("learned-told").textContent = "Nothing is learned.";
+    complain(error);
+  }
+  if (lesson === own) {
+    lesson = null;
+    byId("learn-stop").hidden = byId("learned-part").hidden = true;
+  }
+}
+
+function unlearn() {
+  useLearned(null);
+  byId("learned-told").textContent = "The model is as it was.";
 }
 
 /* ---- The keyboard ------------------------------------------------------------------------- */
@@ -463,6 +519,13 @@ function startWriting() {
     }
   });
   byId("candidates").addEventListener("keydown", onCandidateKey);
+  byId("learn").addEventListener("click", learn);
+  byId("learn-stop").addEventListener("click", () => lesson?.abort());
+  byId("unlearn").addEventListener("click", unlearn);
+  takeFiles(byId("lesson"), () => {});
+  byId("lesson-file").addEventListener("change", async () => {
+    byId("lesson").value = await byId("lesson-file").files[0].text();
+  });
   byId("colours").addEventListener("change", colourSoon);
   byId("go-on").addEventListener("click", goOn);
   byId("ways").addEventListener("click", goOnInWays);

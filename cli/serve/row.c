@@ -96,7 +96,7 @@ static txl_status new_session(struct reading_desk *desk, txl_session *from, txl_
         return TXL_OK;
     }
     if (from == desk->fresh && desk->new_sessions)
-        return txl_session_new(desk->model->handle, &desk->settings, session, error);
+        return txl_session_new(desk->of, &desk->settings, session, error);
     row_drop_spare(desk);
     return txl_session_copy(from, session, error);
 }

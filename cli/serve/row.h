@@ -15,6 +15,7 @@ enum row_state { ROW_WAITING, ROW_READING, ROW_WRITING, ROW_DONE };
 /* What rows of one server share; only one thread works on them. */
 struct reading_desk {
     const struct model *model;
+    const txl_model *of;            /* whose sessions they are: the model's, or that of another */
     txl_session *fresh;             /* nothing was ever fed to it; the others are copies */
     txl_session *spare[MOST_SPARE]; /* [n_spare] of rows that are done: the memory of a new one
                                        would have to be cleared */

@@ -22,7 +22,7 @@ struct item {
 struct scoring {
     struct item *items; /* [n] */
     size_t n;
-    bool lists_top, no_eos;
+    bool lists_top, no_eos, compares;
 };
 
 /* ---- The request --------------------------------------------------------------------------- */
@@ -130,6 +130,8 @@ static bool read_request(struct job *job, const json_t *body, struct problem *pr
     bool good = body_raw(body, "split", &c->raw, problem) &&
                 body_boolean(body, "stream", &c->stream, problem) &&
                 body_boolean(body, "no_eos", &s->no_eos, problem) &&
+                body_boolean(body, "compare", &s->compares, problem) &&
+                body_string(body, "learned", &c->learned, problem) &&
                 body_arithmetic(body, &c->arithmetic, problem) &&
                 body_integer(body, "mem_len", 0, most, &mem_len, problem) &&
                 body_integer(body, "logprobs", 0, n_token < MOST_TOP ? n_token : MOST_TOP, &c->top,
@@ -141,6 +143,7 @@ static bool read_request(struct job *job, const json_t *body, struct problem *pr
     if (mem_len >= 0)
         job->settings.mem_len = (int)mem_len;
     s->lists_top = c->top > 0;
+    good = good && job_choose_model(job, c->learned, s->compares, problem);
     return good && read_items(job, body, problem) && body_may_list(c->n_ids, c->top, problem);
 }
 

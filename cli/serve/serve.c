@@ -4,6 +4,8 @@
 #include "cli/io/output.h"
 #include "cli/io/signals.h"
 #include "cli/io/terminal.h"
+#include "cli/model/dynamic.h"
+#include "cli/ppl/score.h"
 #include "server.h"
 
 #include <arpa/inet.h>
@@ -19,7 +21,7 @@
 struct serve_options {
     struct common_options common;
     struct session_options session;
-    const char *host, *key_file;
+    const char *host, *key_file, *compare;
     int64_t port, parallel;
     struct string_list origins;
     bool no_page;
@@ -180,6 +182,21 @@ static const char *base_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
+/* Opens the model to compare with. */
+static bool open_compared(struct server *s, const struct serve_options *o) {
+    struct work *w = &s->work;
+    struct common_options common = o->common;
+    if (!o->compare)
+        return true;
+    common.model = o->compare;
+    if (!model_open(&w->compared, &common) || !comparison_possible(&w->model, &w->compared))
+        return false;
+    w->compared_id = base_name(w->compared.name);
+    txl_model_defaults(w->compared.handle, &w->compared_settings);
+    settings_override(&w->compared_settings, &o->session, &o->common);
+    return true;
+}
+
 static bool open_work(struct server *s, const struct serve_options *o) {
     struct work *w = &s->work;
     txl_settings settings;
@@ -203,7 +220,7 @@ static int run(const struct command *command, void *values, struct operands *ope
     (void)operands;
     char *key = o->key_file ? read_key(o->key_file) : NULL;
     bool good = (!o->key_file || key) && (server.http = http_load()) &&
-                model_open(&server.work.model, &o->common);
+                model_open(&server.work.model, &o->common) && open_compared(&server, o);
     good = good && (listener = open_listener(o, key, &port)) >= 0;
     if (good) {
         server.guard =
@@ -215,6 +232,8 @@ static int run(const struct command *command, void *values, struct operands *ope
     }
     if (server.work.model.handle)
         model_close(&server.work.model);
+    if (server.work.compared.handle)
+        model_close(&server.work.compared);
     free(key);
     return output_finish(good ? STATUS_OK : STATUS_FAILURE);
 }
@@ -242,6 +261,9 @@ static const struct option_row options[] = {
     ARITHMETIC_ROW(PLACE(session.arithmetic)),
     MODEL_ROW,
     LOW_MEMORY_ROW,
+    {"compare", OPTION_STRING, PLACE(compare),
+     "let requests score texts with another model of the same vocabulary too",
+     .argument = "OTHER.txl", .file = FILE_MODEL},
     {"threads", OPTION_INTEGER, PLACE(common.threads), "use N threads", .section = "General",
      .standard = "one for each processor", .least = 1, .most = 65536},
     PLAIN_ROWS,
@@ -254,28 +276,45 @@ static const struct note notes[] = {
      "top_p, min_p, top_k, typical, repetition_penalty, repeat_last and no_repeat_ngram as the "
      "options of txl generate, also by vLLM's and llama.cpp's names; end and eos likewise; trim "
      "(drop a line end at the prompt's end), text (raw, tokens), add_special_tokens, "
-     "return_tokens_as_token_ids; arithmetic (fast, exact); memory: the id of a former answer, "
+     "return_tokens_as_token_ids; arithmetic (fast, exact); learned: the id of what "
+     "/v1/learn learned; memory: the id of a former answer, "
      "behind whose tokens the prompt is read (\":K\" after it: of its choice K, from 0), as if "
      "they "
      "began the prompt. The last 1,024 texts are kept for that, 4,194,304 tokens in all. Fields "
      "that txl does not have are listed in the header "
      "X-Txl-Ignored; a penalty, bias or suffix that would change something is refused.\n\n"
      "POST /v1/score: item, condition, text and context, or a list of them as items, as those of "
-     "txl ppl --items; no_eos, logprobs, mem_len, arithmetic, split (raw, tokens), stream. Each "
+     "txl ppl --items; no_eos, logprobs, mem_len, arithmetic, split (raw, tokens), stream, "
+     "learned, "
+     "compare (true: by the model of --compare). Each "
      "text gets its "
      "regions, and its tokens with place, nats, entropy and rank.\n\n"
-     "POST /v1/fill, of an XLNet: text with <mask> in it, pieces, order (left, surest), logprobs, "
-     "seed and how tokens are drawn: the filled text, and the objects of txl fill --json. It "
-     "continues texts as txl generate does, in rounds of 16 tokens, and scores them from left to "
-     "right.\n\n"
-     "POST /tokenize, POST /detokenize, GET /tokenizer_info: text to ids and back. GET /v1/models: "
-     "the model, its settings, and how tokens are drawn by default. GET /health. GET /metrics: "
-     "counts, for Prometheus. GET /: a page to write and to read "
-     "with.\n\n"
-     "A body has at most 16 MiB, 64 prompts and 1,048,576 tokens, an answer at most 4,194,304 "
-     "log-probabilities. An error is {\"error\": {\"message\", \"type\", \"param\", \"code\"}}. "
-     "The model's name in a "
-     "request is ignored."},
+     "POST /v1/learn: text, rate (adam's, " TEXT_OF(
+         DYNAMIC_ADAM_LR) "), split, stream: a copy of the "
+                          "model learns from each segment of the text after it has scored it, as "
+                          "txl ppl --dynamic does, "
+                          "and is kept until another is learned. It takes 4 GiB at most. Its id, "
+                          "its nats, and a stream's "
+                          "progress.\n\n"
+                          "POST /v1/fill, of an XLNet: text with <mask> in it, pieces, order "
+                          "(left, surest), logprobs, "
+                          "seed and how tokens are drawn: the filled text, and the objects of txl "
+                          "fill --json. It "
+                          "continues texts as txl generate does, in rounds of 16 tokens, and "
+                          "scores them from left to "
+                          "right.\n\n"
+                          "POST /tokenize, POST /detokenize, GET /tokenizer_info: text to ids and "
+                          "back. GET /v1/models: "
+                          "the model, its settings, and how tokens are drawn by default. GET "
+                          "/health. GET /metrics: "
+                          "counts, for Prometheus. GET /: a page to write and to read "
+                          "with.\n\n"
+                          "A body has at most 16 MiB, 64 prompts and 1,048,576 tokens, an answer "
+                          "at most 4,194,304 "
+                          "log-probabilities. An error is {\"error\": {\"message\", \"type\", "
+                          "\"param\", \"code\"}}. "
+                          "The model's name in a "
+                          "request is ignored."},
     {"Conditioning",
      "The model reads its first context (<eos>; lm1b: <S>, bytes: 32, text8: _) before every "
      "prompt, unless the prompt begins with it or add_special_tokens is false. So the prompt's "

@@ -6,6 +6,7 @@
 #include "cli/io/terminal.h"
 #include "complete.h"
 #include "gaps.h"
+#include "learn.h"
 #include "page_answer.h"
 #include "score.h"
 #include "vocabulary.h"
@@ -70,6 +71,9 @@ static json_t *model_meta(const struct server *s) {
     good = good && output_json_append(meta, json_pack("{s:i, s:i}", "tgt_len",
                                                       s->work.desk.settings.tgt_len, "mem_len",
                                                       s->work.desk.settings.mem_len));
+    if (s->work.compared_id)
+        good = good &&
+               json_object_set_new(meta, "compared", output_json_string(s->work.compared_id)) == 0;
     json_decref(sampling);
     return output_json_if(good, meta);
 }
@@ -173,6 +177,10 @@ static bool fill(struct call *c, struct problem *problem) {
     return gaps_take(&s->work, c->exchange, &s->usual, c->body, problem);
 }
 
+static bool learn(struct call *c, struct problem *problem) {
+    return learn_take(&c->server->work, c->exchange, c->body, problem);
+}
+
 static bool lacks_template(struct call *c, struct problem *problem) {
     (void)c;
     return problem_set(problem, 501, NULL, "txl has no chat template: use /v1/completions");
@@ -193,6 +201,7 @@ static const struct route routes[] = {
     {"POST", "/completions", completions, false},
     {"POST", "/v1/score", score, false},
     {"POST", "/v1/fill", fill, false},
+    {"POST", "/v1/learn", learn, false},
     {"POST", "/tokenize", tokenize, false},
     {"POST", "/detokenize", detokenize, false},
     {"POST", "/v1/chat/completions", lacks_template, false},

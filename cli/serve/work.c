@@ -113,12 +113,101 @@ struct job *job_new(struct work *work, struct exchange *exchange, const struct j
     return job;
 }
 
+/* ---- What was learned ---------------------------------------------------------------------- */
+
+void learned_name(uint64_t name, char text[LEARNED_NAME]) {
+    snprintf(text, LEARNED_NAME, "learned-%016" PRIx64, name);
+}
+
+void learned_free(struct learned *learned) {
+    if (learned)
+        txl_learner_free(learned->learner);
+    free(learned);
+}
+
+static void learned_leave(struct work *w, struct learned *learned) {
+    if (!learned)
+        return;
+    pthread_mutex_lock(&w->lock);
+    bool last = --learned->users == 0 && learned != w->learned;
+    pthread_mutex_unlock(&w->lock);
+    if (last)
+        learned_free(learned);
+}
+
+void learned_install(struct work *w, struct learned *learned) {
+    pthread_mutex_lock(&w->lock);
+    struct learned *before = w->learned;
+    w->learned = learned;
+    bool last = before && before->users == 0;
+    pthread_mutex_unlock(&w->lock);
+    if (last)
+        learned_free(before);
+}
+
+bool learned_forget(struct work *w) {
+    pthread_mutex_lock(&w->lock);
+    struct learned *before = w->learned;
+    bool free = !before || before->users == 0;
+    if (free)
+        w->learned = NULL;
+    pthread_mutex_unlock(&w->lock);
+    if (free)
+        learned_free(before);
+    return free;
+}
+
+/* The one of that name gets a user more; NULL: it is not kept. */
+static struct learned *learned_take(struct work *w, const char *name) {
+    char own[LEARNED_NAME];
+    struct learned *found = NULL;
+    pthread_mutex_lock(&w->lock);
+    if (w->learned) {
+        learned_name(w->learned->name, own);
+        found = strcmp(own, name) == 0 ? w->learned : NULL;
+    }
+    if (found)
+        found->users++;
+    pthread_mutex_unlock(&w->lock);
+    return found;
+}
+
+bool job_choose_model(struct job *job, const char *learned, bool compares,
+                      struct problem *problem) {
+    struct work *w = job->work;
+    if (compares && learned)
+        return problem_set(problem, 400, "compare", "compare and learned are of different models");
+    if (compares && !w->compared.handle)
+        return problem_set(problem, 400, "compare",
+                           "there is no second model here; txl serve --compare names one");
+    if (compares) {
+        txl_settings settings = w->compared_settings;
+        settings.arithmetic = job->settings.arithmetic;
+        if (job->own_settings && job->settings.mem_len < w->desk.settings.mem_len)
+            settings.mem_len = job->settings.mem_len;
+        job->settings = settings;
+        job->other = w->compared.handle;
+    }
+    if (learned && !(job->learned = learned_take(w, learned)))
+        return problem_set(problem, 400, "learned",
+                           "learned: '%.40s' is not kept; /v1/learn learns anew", learned);
+    if (learned) {
+        job->settings.compute = TXL_COMPUTE_F32; /* of weights in f32 */
+        job->other = job->learned->model;
+    }
+    job->own_settings = job->own_settings || job->other;
+    return true;
+}
+
+/* ---- The end of a job ---------------------------------------------------------------------- */
+
 void job_free(struct job *job) {
     for (size_t i = 0; i < job->n_row; i++)
         row_close(&job->rows[i]);
     free(job->rows);
     if (job->kind->free)
         job->kind->free(job);
+    learned_leave(job->work, job->learned);
     id_list_free(&job->g.banned);
     id_list_free(&job->after_blank);
     txl_decoder_free(job->g.scratch);
@@ -223,6 +312,10 @@ static void fail_job(struct work *w, struct job *job, const struct problem *prob
     end_job(w, job);
 }
 
+void job_fail(struct job *job, const struct problem *problem) {
+    fail_job(job->work, job, problem);
+}
+
 static void fail_job_for(struct work *w, struct job *job, txl_status status,
                          const txl_error *error) {
     struct problem problem;
@@ -254,6 +347,7 @@ static txl_status start_row(struct work *w, struct job *job, struct row *row, tx
         return row_start(row, &w->desk, error);
     row_drop_spare(&w->desk);
     struct reading_desk other = w->desk;
+    other.of = job->other ? job->other : w->model.handle;
     other.settings = job->settings;
     other.new_sessions = true;
     other.prefixes = (struct prefixes){0};
@@ -349,20 +443,26 @@ static void feed_rows(struct work *w, const struct active *fed, size_t n) {
     }
 }
 
-/* Feeds those of the rows that go on and have this arithmetic, as many at a time as go together. */
-static void feed_alike(struct work *w, const struct active *drawn, size_t n,
-                       txl_arithmetic arithmetic) {
+/* Whether the sessions of two jobs are fed together. */
+static bool are_alike(const struct job *a, const struct job *b) {
+    return a->other == b->other && a->g.settings.arithmetic == b->g.settings.arithmetic;
+}
+
+/* Feeds those of the rows that go on, as many at a time as go together. */
+static void feed_alike(struct work *w, const struct active *drawn, size_t n) {
     struct active fed[TOGETHER];
-    size_t n_fed = 0;
-    for (size_t i = 0; i < n; i++) {
-        const struct job *job = drawn[i].job;
-        if (!job->over && drawn[i].row->state == ROW_WRITING &&
-            job->g.settings.arithmetic == arithmetic)
+    bool done[MOST_PARALLEL] = {false};
+    for (size_t first = 0; first < n; first++) {
+        size_t n_fed = 0;
+        for (size_t i = first; i < n && n_fed < TOGETHER; i++) {
+            const struct job *job = drawn[i].job;
+            if (done[i] || job->over || drawn[i].row->state != ROW_WRITING ||
+                !are_alike(drawn[first].job, job))
+                continue;
+            done[i] = true;
             fed[n_fed++] = drawn[i];
-        if (n_fed == TOGETHER || i + 1 == n) {
-            feed_rows(w, fed, n_fed);
-            n_fed = 0;
         }
+        feed_rows(w, fed, n_fed);
     }
 }
 
@@ -387,21 +487,28 @@ static bool write_some(struct work *w) {
         else
             tell_row(w, drawn[i]);
     }
-    feed_alike(w, drawn, n, TXL_ARITHMETIC_FAST);
-    feed_alike(w, drawn, n, TXL_ARITHMETIC_EXACT);
+    feed_alike(w, drawn, n);
     return some;
 }
 
-/* Does a job that is no rows. */
+/* Does some of a job that is no rows: of the one of which the least was done. */
 static bool run_one(struct work *w) {
+    struct job *best = NULL;
     for (struct job *job = w->jobs; job; job = job->next) {
         if (job->over || job->n_row > 0)
             continue;
-        job->kind->run(job);
-        end_job(w, job);
-        return true;
+        if (!best || job->runs < best->runs)
+            best = job;
     }
-    return false;
+    if (!best)
+        return false;
+    best->runs++;
+    if (best->kind->run(best) && !best->over) {
+        if (best->begun)
+            end_stream(best);
+        end_job(w, best);
+    }
+    return true;
 }
 
 /* ---- The thread ---------------------------------------------------------------------------- */
@@ -543,7 +650,7 @@ static void choose_chunk(struct reading_desk *desk, size_t n_token) {
 static bool open_desk(struct work *w, const txl_settings *settings) {
     struct reading_desk *desk = &w->desk;
     size_t n_token = (size_t)txl_model_n_token(w->model.handle);
-    *desk = (struct reading_desk){.model = &w->model, .settings = *settings};
+    *desk = (struct reading_desk){.model = &w->model, .of = w->model.handle, .settings = *settings};
     desk->new_sessions = strcmp(txl_model_memory_start(w->model.handle), "zeros") == 0;
     if (!session_open(&w->model, settings, &desk->fresh))
         return false;
@@ -557,12 +664,27 @@ static bool open_desk(struct work *w, const txl_settings *settings) {
     return true;
 }
 
+/* The other model is read in the same calls. */
+static bool check_compared(struct work *w) {
+    txl_session *session;
+    if (!w->compared.handle)
+        return true;
+    if (!session_open(&w->compared, &w->compared_settings, &session))
+        return false;
+    txl_session_settings(session, &w->compared_settings);
+    bool apart = txl_session_reach(session) == UINT64_MAX;
+    txl_session_free(session);
+    return apart == w->desk.apart ||
+           terminal_error("--compare: the positions of %s and %s count from different places",
+                          w->model.name, w->compared.name);
+}
+
 bool work_open(struct work *w, const txl_settings *settings, size_t parallel) {
     w->end = &w->first;
     pasts_open(&w->pasts);
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->changed, NULL);
-    if (!open_desk(w, settings))
+    if (!open_desk(w, settings) || !check_compared(w))
         return false;
     uint64_t bytes = txl_session_bytes(w->model.handle, settings);
     uint64_t fit = ROWS_BYTES / bytes, kept = PREFIXES_BYTES / bytes;
@@ -590,6 +712,7 @@ void work_close(struct work *w) {
     pasts_close(&w->pasts);
     for (size_t i = 0; i < w->desk.n_spare; i++)
         txl_session_free(w->desk.spare[i]);
+    learned_free(w->learned);
     txl_session_free(w->desk.fresh);
     free(w->desk.logprob);
     free(w->desk.top_ids);

@@ -16,6 +16,14 @@ enum { TOGETHER = 8, MOST_PARALLEL = 64, MOST_WAITING = 64 };
 
 struct work;
 
+/* A copy of the model that has learned from a text; the last one is kept. */
+struct learned {
+    uint64_t name;
+    txl_learner *learner;
+    const txl_model *model;
+    size_t users; /* jobs */
+};
+
 /* A request that takes the model. */
 struct job {
     struct job *next;
@@ -30,7 +38,9 @@ struct job {
     size_t n_row, n_started, n_done;
     txl_settings settings; /* of its sessions, if `own_settings` */
     bool own_settings;
-    void *more; /* of the kind */
+    const txl_model *other;  /* than the server's, with `own_settings`; NULL: that */
+    struct learned *learned; /* whose model it is, or NULL */
+    void *more;              /* of the kind */
 
     uint64_t name; /* of its answer: none can guess what names the text of another */
     int64_t created;
@@ -38,12 +48,14 @@ struct job {
     bool over;           /* it was answered, or nobody waits for the answer */
     double sent;         /* when a stream last sent something */
     unsigned steps;      /* since the client was looked for */
+    uint64_t runs;       /* of a job without rows */
     uint64_t read, made; /* tokens */
 };
 
 /* What differs between jobs.  The functions return false when memory is short. */
 struct job_kind {
-    void (*run)(struct job *job); /* of a job without rows: does it, and answers */
+    bool (*run)(struct job *job); /* of a job without rows: does some of it, at the end answers;
+                                     true: all */
     bool (*told)(struct job *job, struct row *row); /* of a stream: the row has something new */
     bool (*finish)(struct job *job);                /* all rows are done: answers */
     void (*free)(struct job *job);                  /* what is in `more` */
@@ -51,8 +63,9 @@ struct job_kind {
 
 struct work {
     const struct http_module *http;
-    struct model model;
-    const char *id; /* the model's name in answers */
+    struct model model, compared; /* another model of the same vocabulary, or none */
+    txl_settings compared_settings;
+    const char *id, *compared_id; /* the model's name in answers */
     char fingerprint[64];
     struct reading_desk desk;
     struct pasts pasts;
@@ -63,6 +76,7 @@ struct work {
     pthread_cond_t changed;
     struct job *first, **end; /* that the thread has not yet seen */
     size_t waiting;           /* jobs of which no row was started */
+    struct learned *learned;  /* NULL: none */
     bool closing;             /* no more are taken */
     bool abandoned;           /* all are ended at once */
     bool ended;               /* the thread */
@@ -80,8 +94,8 @@ struct work {
     atomic_size_t sessions;
 };
 
-/* Opens sessions for the model with these settings, and begins to work.  False with the error
- * printed. */
+/* Opens sessions for the model with these settings, and begins to work; `compared_settings` are
+ * set. False with the error printed. */
 bool work_open(struct work *work, const txl_settings *settings, size_t parallel);
 bool work_start(struct work *work);
 
@@ -106,6 +120,23 @@ bool job_answer(struct job *job, json_t *object);
 /* A job for the exchange, with the completion's rows; NULL when memory is short. */
 struct job *job_new(struct work *work, struct exchange *exchange, const struct job_kind *kind);
 void job_free(struct job *job);
+
+/* Tells what is wrong, and does nothing more for the job. */
+void job_fail(struct job *job, const struct problem *problem);
+
+/* Lets the job's sessions be of another model: the one that the server compares with, or what was
+ * learned under a name (NULL: neither).  Its settings are chosen before.  False with the problem.
+ */
+bool job_choose_model(struct job *job, const char *learned, bool compares, struct problem *problem);
+
+/* "learned-" and 16 hexadecimal digits. */
+enum { LEARNED_NAME = 32 };
+void learned_name(uint64_t name, char text[LEARNED_NAME]);
+/* Keeps it, in the place of another. */
+void learned_install(struct work *work, struct learned *learned);
+/* Frees the one that is kept.  False: jobs use it. */
+bool learned_forget(struct work *work);
+void learned_free(struct learned *learned);
 
 /* Makes the rows.  False with the problem. */
 bool job_open_rows(struct job *job, bool scoring, bool detailed, struct problem *problem);

@@ -1,6 +1,6 @@
-/* Bodies of requests to txl serve: the first byte chooses the path and the model.  Every request is
- * answered once, by JSON or events of JSON that agree with themselves, and a wrong one by its
- * fault. */
+/* Bodies of requests to txl serve: the first byte chooses the path and the model; from 0xc0 on the
+ * path is /v1/learn.  Every request is answered once, by JSON or events of JSON that agree with
+ * themselves, and a wrong one by its fault. */
 #include "fuzz.h"
 #include "tiny.h"
 
@@ -180,7 +180,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     open_server(&s, data[0] >> 2);
     const struct http_handler handler = server_handler(&s);
     const struct http_head head = {.method = "POST",
-                                   .path = paths[data[0] & 3],
+                                   .path = data[0] < 0xc0 ? paths[data[0] & 3] : "/v1/learn",
                                    .host = "localhost",
                                    .content_type = "application/json",
                                    .has_body = true,
