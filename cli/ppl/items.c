@@ -581,7 +581,8 @@ static txl_status score_text(struct items *items, int i, struct evaluation *e,
     }
     if (!status && !compare_text(items, i, e, item, condition))
         status = TXL_IO;
-    items->correction += e->tables->words.correction;
+    items->correction +=
+        e->options->per_word ? e->tables->words.correction : e->tables->regions.correction;
     evaluation_end_stream(e);
     items->results[i].texts++;
     return status;

@@ -166,7 +166,9 @@ static void describe_run(struct ppl *ppl) {
         options->preset == CHOICE_UNSET ? NULL : published_find(ppl->model.handle);
     ppl->setup = (struct setup){.words = model_unit(ppl->model.handle) != TXL_UNIT_CHARACTER,
                                 .pieces = model_unit(ppl->model.handle) == TXL_UNIT_PIECE,
-                                .corrects_words = word_rows_correct(ppl->model.handle, options),
+                                .corrected = !tables_correct(ppl->model.handle, options) ? NULL
+                                             : options->per_word                         ? "words"
+                                                                 : "regions",
                                 .no_eos = options->no_eos,
                                 .published = published ? published->result : NULL,
                                 .in_table = options->sweep_memory != NULL,
@@ -205,7 +207,7 @@ static bool open_tables(struct ppl *ppl) {
 static bool needs_distributions(const struct ppl *ppl) {
     const struct ppl_options *options = ppl->options;
     return compares(ppl) || options->report || options->logprobs > 0 || options->entropy ||
-           word_rows_correct(ppl->model.handle, options);
+           tables_correct(ppl->model.handle, options);
 }
 
 static bool open_report(struct ppl *ppl) {

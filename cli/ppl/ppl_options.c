@@ -116,9 +116,9 @@ static const struct {
 static const struct {
     enum given option, needs;
 } needs[] = {
-    {COLUMNS, ITEMS},   {PER_REGION, ITEMS},   {PREFER, ITEMS},           {PREFER_REGION, ITEMS},
-    {PREFER_BY, ITEMS}, {LOGPROBS, PER_TOKEN}, {SPACE_WITH, PER_WORD},    {ENTROPY, PER_WORD},
-    {ORDER, ITEMS},     {ORDER, BOTH_SIDES},   {WITHIN_WORD, BOTH_SIDES},
+    {COLUMNS, ITEMS},       {PER_REGION, ITEMS}, {PREFER, ITEMS},
+    {PREFER_REGION, ITEMS}, {PREFER_BY, ITEMS},  {LOGPROBS, PER_TOKEN},
+    {ORDER, ITEMS},         {ORDER, BOTH_SIDES}, {WITHIN_WORD, BOTH_SIDES},
 };
 
 /* Finds out what is given, and returns the set of it. */
@@ -213,6 +213,9 @@ int ppl_options_check(const struct command *command, const struct ppl_options *o
         if (given & SET(needs[i].option) && !(given & SET(needs[i].needs)))
             return options_wrong(command, "%s needs %s", all[needs[i].option].name,
                                  all[needs[i].needs].name);
+    if ((o->entropy || o->space_with != SPACE_WITH_NEXT) && !o->per_word && !o->per_region)
+        return options_wrong(command, "%s needs --per-word or --per-region",
+                             all[o->entropy ? ENTROPY : SPACE_WITH].name);
     if (o->context && strcmp(o->context, "-") == 0 && reads_input(o, files))
         return options_wrong(command, "--context and the text cannot both be standard input");
     if (o->order && strcmp(o->order, "-") == 0 && reads_input(o, files))
@@ -324,12 +327,12 @@ const struct option_row ppl_option_rows[] = {
      "write a table of the words to FILE, with the sum over the tokens of each",
      .file = FILE_STREAM},
     {"space-with", OPTION_CHOICE, PLACE(space_with),
-     "with --per-word: count white space and line ends to the next word or to the "
-     "previous one",
+     "with --per-word and --per-region: count white space and line ends to the next word or to "
+     "the previous one",
      .choices = neighbours, .standard = "next"},
     {"entropy", OPTION_FLAG, PLACE(entropy),
-     "with --per-word: add the entropy of the next token before each word, and how much "
-     "of it the word removes"},
+     "with --per-word and --per-region: add the entropy of the next token before each word or "
+     "region, and how much of it that removes"},
     {"per-region", OPTION_STRING, PLACE(per_region),
      "with --items: write a table of the regions to FILE, into which bars part a text",
      .file = FILE_STREAM},
@@ -525,7 +528,10 @@ const struct note ppl_notes[] = {
      "region text words tokens nats bits unknown; with several tables file comes first. Regions "
      "count from 1. Region 0 is the symbol that closes the text, so that a text's rows sum to its "
      "nats. A token belongs to the region of its first byte that is no blank, a lone blank to that "
-     "of what follows, a word to that of its first byte. --per-token and --per-word have the "
+     "of what follows, a word to that of its first byte. With --space-with previous a lone blank "
+     "belongs to the region before, and a model of pieces corrects regions at their ends as words; "
+     "a bar within a word moves nothing. --entropy adds its two columns. --per-token and "
+     "--per-word have the "
      "passed columns, item and condition after their own; line is where the record begins, offset "
      "and length are bytes of the text without quotes and bars. In the long form all have what is "
      "passed on from the row of their region. A passed column with the name of another column gets "

@@ -2,8 +2,11 @@
 #include "region_rows.h"
 
 #include "cli/io/terminal.h"
+#include "cli/model/model.h"
 #include "lib/base/white_space.h"
+#include "tables.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,20 +84,37 @@ void regions_free(struct regions *regions) {
 
 /* ---- Tokens ------------------------------------------------------------------------------- */
 
-bool region_rows_open(struct region_rows *rows, const char *path, bool file,
+bool region_rows_open(struct region_rows *rows, const struct ppl_options *options,
                       const struct own_columns *own, const txl_model *model) {
-    *rows =
-        (struct region_rows){.on = true, .own = own, .has_file = file, .eos = txl_model_eos(model)};
-    return !path || table_open(&rows->table, path,
-                               file ? "file * region text words tokens nats bits unknown"
-                                    : "* region text words tokens nats bits unknown",
-                               own, false);
+    const bool file = options->items.n > 1;
+    char columns[96];
+    *rows = (struct region_rows){.on = true,
+                                 .own = own,
+                                 .has_file = file,
+                                 .eos = txl_model_eos(model),
+                                 .model = model,
+                                 .previous = options->space_with == SPACE_WITH_PREVIOUS,
+                                 .entropy = options->entropy};
+    if (tables_correct(model, options) && !(rows->begins = word_begins(model)))
+        return terminal_error("out of memory");
+    snprintf(columns, sizeof columns, "%s* region text words tokens nats bits %sunknown",
+             file ? "file " : "", rows->entropy ? "entropy reduction " : "");
+    return !options->per_region ||
+           table_open(&rows->table, options->per_region, columns, own, false);
+}
+
+void region_rows_close(struct region_rows *rows) {
+    table_abandon(&rows->table);
+    free(rows->begins);
+    rows->begins = NULL;
 }
 
 void region_rows_start(struct region_rows *rows, const char *file, struct regions *regions) {
     rows->file = file;
     rows->regions = regions;
     rows->from = rows->solid = 0;
+    rows->current = NULL;
+    rows->correction = 0;
 }
 
 /* The first byte from `from` on that is not white space. */
@@ -123,18 +143,72 @@ static struct region *region_at(const struct regions *regions, size_t at) {
     return &regions->list[low];
 }
 
+/* ln P(B) in the distribution that predicted the token. */
+static double log_begins(const txl_model *model, const bool *begins, const struct scored *token) {
+    double sum = 0;
+    for (int32_t id = 0, n = txl_model_n_token(model); id < n; id++)
+        if (begins[id])
+            sum += exp((double)token->logprob[0][id]);
+    return log(sum);
+}
+
+struct moment moment_of(const txl_model *model, const bool *begins, bool entropy,
+                        const struct scored *token) {
+    return (struct moment){
+        .index = token->index,
+        .begins = begins ? log_begins(model, begins, token) : 0,
+        .entropy = entropy ? entropy_of(token->logprob[0], txl_model_n_token(model)) : 0};
+}
+
+/* Whether a word, or the end of the text, is at this byte. */
+static bool begins_word(const struct regions *regions, size_t at) {
+    const struct buffer *text = &regions->text;
+    return at == 0 || at >= text->length || is_space_byte(text->data[at - 1]);
+}
+
+static void add_term(struct region_rows *rows, struct region *region, double term) {
+    region->nats += term;
+    rows->correction += term;
+}
+
+/* Ends the current region before the token whose first byte that is not white space is at `at`, and
+ * begins `region`, which is NULL for a token that is left out. */
+static void change_region(struct region_rows *rows, const struct scored *token, size_t at,
+                          struct region *region) {
+    struct region *before = rows->current;
+    rows->current = region;
+    if ((!rows->begins && !rows->entropy) || before == region)
+        return;
+    struct moment moment = moment_of(rows->model, rows->begins, rows->entropy, token);
+    if (!begins_word(rows->regions, at))
+        moment.begins = 0;
+    if (before && token->index == rows->next) {
+        add_term(rows, before, -moment.begins);
+        before->reduction = before->entropy - moment.entropy;
+    }
+    if (region) {
+        add_term(rows, region, moment.begins);
+        region->entropy = moment.entropy;
+        region->reduction = NAN;
+    }
+}
+
 txl_status region_rows_token(void *context, const struct scored *token, txl_error *error) {
     struct region_rows *rows = context;
     struct regions *regions = rows->regions;
     size_t length = regions->text.length, begin = (size_t)token->place->offset,
            end = begin + (size_t)token->place->bytes;
     (void)error;
+    size_t solid = find_solid(rows, begin);
+    bool closes = token->id == rows->eos && end >= length && solid >= end, blank = solid >= end;
+    size_t at = solid < length ? solid : begin;
+    if (rows->previous && !rows->begins && blank && begin > 0)
+        at = begin - 1;
+    struct region *region = closes ? &regions->list[0] : region_at(regions, at);
+    change_region(rows, token, solid, token->left_out ? NULL : region);
+    rows->next = token->index + 1;
     if (token->left_out)
         return TXL_OK;
-    size_t solid = find_solid(rows, begin);
-    bool closes = token->id == rows->eos && end >= length && solid >= end;
-    size_t at = solid < length ? solid : begin;
-    struct region *region = closes ? &regions->list[0] : region_at(regions, at);
     region->tokens++;
     region->unknown += token->unknown;
     region->nats += (double)token->nats[0];
@@ -164,6 +238,14 @@ static txl_status put_row(struct region_rows *rows, size_t number, size_t begin,
     table_integer(table, words);
     table_integer(table, region->tokens);
     table_nats(table, region->nats);
+    if (rows->entropy && region->tokens > 0)
+        table_real(table, region->entropy);
+    else if (rows->entropy)
+        table_unknown(table);
+    if (rows->entropy && region->tokens > 0 && !isnan(region->reduction))
+        table_real(table, region->reduction);
+    else if (rows->entropy)
+        table_unknown(table);
     table_integer(table, region->unknown);
     return table_end_row(table);
 }

@@ -184,7 +184,7 @@ json_t *result_to_json(const struct setup *setup, const struct result *result) {
             good && json_object_set_new(o, "published", output_json_string(setup->published)) == 0;
     if (setup->no_eos)
         good = good && json_object_set_new(o, "no_eos", json_true()) == 0;
-    if (setup->corrects_words)
+    if (setup->corrected)
         good = good && json_object_set_new(o, "word_correction",
                                            output_json_number(result->word_correction)) == 0;
     if (setup->other.name)
@@ -247,13 +247,12 @@ static bool print_difference(const struct result *result) {
                result_name(result), 100 * (double)d->agreed / n, d->largest, d->largest_index);
 }
 
-/* The difference between the table of words and the result. */
-static bool print_correction(const struct result *result) {
-    return output_line(
-        "%s: words sum to %.5f nats, those of the tokens %.5f; the correction's first "
-        "and last term add %+.5f",
-        result_name(result), result->score.nats + result->word_correction, result->score.nats,
-        result->word_correction);
+/* The difference between the table of words or regions and the result. */
+static bool print_correction(const char *corrected, const struct result *result) {
+    return output_line("%s: %s sum to %.5f nats, those of the tokens %.5f; the correction's first "
+                       "and last term add %+.5f",
+                       result_name(result), corrected, result->score.nats + result->word_correction,
+                       result->score.nats, result->word_correction);
 }
 
 bool result_print_text(const struct setup *setup, const struct result *result) {
@@ -265,7 +264,7 @@ bool result_print_text(const struct setup *setup, const struct result *result) {
                        "", &result->score) &&
            (!setup->other.name ||
             print_score(setup, result, ", by ", setup->other.name, &result->divergence.other)) &&
-           (!setup->corrects_words || print_correction(result)) &&
+           (!setup->corrected || print_correction(setup->corrected, result)) &&
            (!setup->published || output_line("%s: the paper has %s, on its test set",
                                              result_name(result), setup->published)) &&
            output_flush();

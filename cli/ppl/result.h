@@ -13,7 +13,7 @@ struct result {
     struct score score;
     struct divergence divergence; /* --compare */
     uint64_t tokens, unknown, invalid;
-    double word_correction; /* what the terms of word_rows.h add to the sum of the table of words */
+    double word_correction; /* what the terms of tables.h add to the sum of words or regions */
     double drift; /* --dynamic: how far the weights have moved; without meaning for a total */
     double seconds;
     const struct items_result *items; /* NULL: it is of no table of items */
@@ -31,7 +31,7 @@ struct setup {
     bool words;            /* the symbols are words or pieces of them */
     bool pieces;           /* they are pieces */
     bool in_table;         /* results are rows of a table, which has no other lines */
-    bool corrects_words;   /* --space-with previous adds terms to the nats of words */
+    const char *corrected; /* whose nats --space-with previous adds terms to; NULL: none */
     bool no_eos;           /* line ends do not count */
     bool both_sides;       /* tokens are scored from both sides */
     bool ids;              /* the input was ids, so nothing can be unknown */

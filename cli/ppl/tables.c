@@ -133,9 +133,8 @@ static bool has_mark(const txl_model *model, int32_t id) {
 }
 
 /* The first piece of a word carries the space before it. */
-bool word_rows_correct(const txl_model *model, const struct ppl_options *options) {
-    return options->per_word && options->space_with == SPACE_WITH_PREVIOUS &&
-           model_unit(model) == TXL_UNIT_PIECE;
+bool tables_correct(const txl_model *model, const struct ppl_options *options) {
+    return options->space_with == SPACE_WITH_PREVIOUS && model_unit(model) == TXL_UNIT_PIECE;
 }
 
 bool *word_begins(const txl_model *model) {
@@ -156,7 +155,7 @@ bool word_rows_open(struct word_rows *rows, const struct ppl_options *options,
                                            model_unit(model) != TXL_UNIT_WORD,
                                .entropy = options->entropy,
                                .own = own};
-    if (word_rows_correct(model, options) && !(rows->begins = word_begins(model)))
+    if (tables_correct(model, options) && !(rows->begins = word_begins(model)))
         return terminal_error("out of memory");
     return table_open(&rows->table, options->per_word,
                       options->entropy
@@ -304,24 +303,6 @@ static txl_status end_boundary(struct word_rows *rows, const struct moment *next
     return write_word(rows, &rows->space, next, error);
 }
 
-/* ln P(B) in the distribution that predicted the token. */
-static double log_begins(const struct word_rows *rows, const struct scored *token) {
-    double sum = 0;
-    if (!rows->begins)
-        return 0;
-    for (int32_t id = 0, n = txl_model_n_token(rows->model); id < n; id++)
-        if (rows->begins[id])
-            sum += exp((double)token->logprob[0][id]);
-    return log(sum);
-}
-
-static struct moment moment_of(const struct word_rows *rows, const struct scored *token) {
-    const int32_t n = txl_model_n_token(rows->model);
-    return (struct moment){.index = token->index,
-                           .begins = log_begins(rows, token),
-                           .entropy = rows->entropy ? entropy_of(token->logprob[0], n) : 0};
-}
-
 /* Makes the tokens of `more`, if any, part of the word. */
 static void join_word(struct word *word, struct word *more) {
     if (more->tokens == 0)
@@ -401,7 +382,7 @@ static txl_status leave_out(struct word_rows *rows, const struct moment *before,
 
 static txl_status take_token(struct word_rows *rows, const struct scored *token, txl_error *error) {
     uint64_t offset = token->place->offset, end = offset + token->place->bytes;
-    const struct moment before = moment_of(rows, token);
+    const struct moment before = moment_of(rows->model, rows->begins, rows->entropy, token);
     txl_status status = TXL_OK;
     join_word(&rows->word, &rows->closing); /* the text goes on */
     if (rows->in_word && token->index != rows->next)
@@ -455,8 +436,7 @@ bool tables_open(struct tables *tables, const struct ppl_options *options,
     return (!options->per_token ||
             token_rows_open(&tables->tokens, options, own, model, comparison)) &&
            (!options->per_word || word_rows_open(&tables->words, options, own, model)) &&
-           (!regions || region_rows_open(&tables->regions, options->per_region,
-                                         options->items.n > 1, own, model)) &&
+           (!regions || region_rows_open(&tables->regions, options, own, model)) &&
            (!options->per_line ||
             table_open(&tables->lines, "-", "file line tokens nats bits text unknown", NULL,
                        options->json));
@@ -472,7 +452,7 @@ void tables_files(struct tables *tables, struct outfile *files[TABLES_FILES]) {
 void tables_close(struct tables *tables) {
     token_rows_close(&tables->tokens);
     word_rows_close(&tables->words);
-    table_abandon(&tables->regions.table);
+    region_rows_close(&tables->regions);
     table_abandon(&tables->lines);
 }
 

@@ -52,13 +52,6 @@ txl_status token_rows_token(void *rows, const struct scored *token, txl_error *e
  *
  * A word that was not scored from its first to its last token has a row with an empty word. */
 
-/* What is known before a token, from the distribution that predicts it. */
-struct moment {
-    uint64_t index; /* the token's */
-    double begins;  /* ln P(B), or 0 if there is no correction */
-    double entropy; /* in nats; --entropy */
-};
-
 /* Tokens that form one row. */
 struct word {
     struct place place;       /* of the word's bytes; for an empty word, where its tokens begin */
@@ -99,8 +92,8 @@ struct word_rows {
 /* [n_token]: the tokens that begin a word or end a line; NULL when memory is short. */
 bool *word_begins(const txl_model *model);
 
-/* True where --space-with previous needs distributions. */
-bool word_rows_correct(const txl_model *model, const struct ppl_options *options);
+/* True where --space-with previous corrects words and regions, which takes distributions. */
+bool tables_correct(const txl_model *model, const struct ppl_options *options);
 
 /* Opens the table; --entropy takes distributions too.  False with the error printed; end with
  * table_commit of its table, and word_rows_close. */
