@@ -216,6 +216,13 @@ const near = new IntersectionObserver((entries) => {
   }
 }, { rootMargin: "1000px" });
 
+/* On paper every piece has its colours. */
+addEventListener("beforeprint", () => pieces.filter((piece) => !piece.cells).forEach(show));
+addEventListener("afterprint", () => pieces.forEach(({ element }) => {
+  near.unobserve(element);
+  near.observe(element); /* tells again which are near */
+}));
+
 function buildText() {
   const text = byId("text");
   text.classList.toggle("bytes", data.bytes);
