@@ -160,14 +160,20 @@ function wordAt(i) {
   return [first, end];
 }
 
-function describeRange(first, end, name) {
+/* The bits of a word whose first piece has the blank before it, without what it costs that a word begins, with
+ * what it costs that the next one does (Pimentel and Meister 2024); as --space-with previous. */
+function wordBits(first, end) {
+  return bits(sumOf(tokens.slice(first, end)) + tokens[first].begins - (tokens[end]?.begins ?? 0));
+}
+
+function describeRange(first, end, name, more = []) {
   const part = tokens.slice(first, end);
   const sum = bits(sumOf(part));
   cells.forEach((cell, i) => cell.classList.toggle("selected", i >= first && i < end));
   byId("token").replaceChildren(
     element("div", { class: "top" }, element("p", { class: "name" }, visible(name))),
     panelFigures([["Bits", sum.toFixed(2)], ["Tokens", count(part.length)],
-      ["Bits a token", (sum / part.length).toFixed(2)]]));
+      ["Bits a token", (sum / part.length).toFixed(2)], ...more]));
 }
 
 function describeToken(i) {
@@ -178,7 +184,8 @@ function describeToken(i) {
   });
   if (byId("by-word").checked) {
     const [first, end] = wordAt(i);
-    describeRange(first, end, cells.slice(first, end).map((cell) => cell.textContent).join("").trim());
+    describeRange(first, end, cells.slice(first, end).map((cell) => cell.textContent).join("").trim(),
+      tokens[i].begins === undefined ? [] : [["With the blank after it", wordBits(first, end).toFixed(2)]]);
     return;
   }
   const token = tokens[i];

@@ -69,7 +69,8 @@ void prefixes_keep(struct prefixes *all, const struct prefix_need *need, txl_ses
     if (!need->scores)
         return;
     p->scored = true;
-    p->scores = (struct scores){.k = need->scores->k, .detailed = need->scores->detailed};
+    p->scores = (struct scores){
+        .k = need->scores->k, .detailed = need->scores->detailed, .of = need->scores->of};
     if (!scores_add_first(&p->scores, need->scores, need->n))
         forget(p);
 }

@@ -20,10 +20,11 @@ struct reading_desk {
     txl_session *spare[MOST_SPARE]; /* [n_spare] of rows that are done: the memory of a new one
                                        would have to be cleared */
     size_t n_spare;
-    txl_settings settings;    /* its */
-    size_t chunk;             /* tokens of a prompt that are fed in one call */
-    bool apart;               /* tokens of a segment depend on its end, which the last one is not */
-    bool new_sessions;        /* a copy's first tokens would be computed in another way */
+    txl_settings settings; /* its */
+    size_t chunk;          /* tokens of a prompt that are fed in one call */
+    bool apart;            /* tokens of a segment depend on its end, which the last one is not */
+    bool new_sessions;     /* a copy's first tokens would be computed in another way */
+    bool *begins;          /* [n_token]: of a model of pieces, those that begin a word; else NULL */
     struct prefixes prefixes; /* without such copies there are none */
     float *logprob;           /* [chunk, n_token] */
     int32_t *top_ids;         /* [MOST_TOP] */

@@ -185,6 +185,8 @@ static json_t *token_object(const struct job *job, const struct row *row, size_t
         output_json_bytes(item_of(job, row)->regions.text.data + place.offset, (size_t)place.bytes),
         "nats", real(nats), "entropy", real((double)scores->entropy[at]), "rank",
         (int)scores->rank[at]);
+    if (object && scores->of)
+        json_object_set_new(object, "begins", real((double)scores->begins[at]));
     bool good = !s->lists_top || !object ||
                 json_object_set_new(object, "top", answer_top(&teller, row, token)) == 0;
     return output_json_if(good, object);

@@ -13,7 +13,8 @@ void scores_free(struct scores *s) {
     free(s->top_logprobs);
     free(s->entropy);
     free(s->rank);
-    *s = (struct scores){.k = s->k, .detailed = s->detailed};
+    free(s->begins);
+    *s = (struct scores){.k = s->k, .detailed = s->detailed, .of = s->of};
 }
 
 static bool grow(void *list, size_t room, size_t size) {
@@ -32,6 +33,7 @@ static bool reserve(struct scores *s, size_t n) {
     bool good = grow(&s->logprob, room, sizeof *s->logprob) &&
                 (s->k == 0 || (grow(&s->top_ids, room, s->k * sizeof *s->top_ids) &&
                                grow(&s->top_logprobs, room, s->k * sizeof *s->top_logprobs))) &&
+                (!s->of || grow(&s->begins, room, sizeof *s->begins)) &&
                 (!s->detailed || (grow(&s->entropy, room, sizeof *s->entropy) &&
                                   grow(&s->rank, room, sizeof *s->rank)));
     if (good)
@@ -51,8 +53,17 @@ bool scores_add_none(struct scores *s) {
         s->entropy[s->n] = NAN;
         s->rank[s->n] = 0;
     }
+    if (s->of)
+        s->begins[s->n] = NAN;
     s->n++;
     return true;
+}
+
+static float log_mass(const bool *of, const float *logprob, int32_t n_token) {
+    double sum = 0;
+    for (int32_t id = 0; id < n_token; id++)
+        sum += of[id] ? exp((double)logprob[id]) : 0;
+    return (float)log(sum);
 }
 
 bool scores_add(struct scores *s, int32_t id, const float *logprob, int32_t n_token) {
@@ -68,6 +79,8 @@ bool scores_add(struct scores *s, int32_t id, const float *logprob, int32_t n_to
         s->entropy[s->n] = (float)entropy_of(logprob, n_token);
         s->rank[s->n] = rank_of(id, logprob, n_token);
     }
+    if (s->of)
+        s->begins[s->n] = log_mass(s->of, logprob, n_token);
     s->n++;
     return true;
 }
@@ -87,6 +100,8 @@ bool scores_add_drawn(struct scores *s, int32_t id, float logprob, const int32_t
         s->entropy[s->n] = NAN;
         s->rank[s->n] = 0;
     }
+    if (s->of)
+        s->begins[s->n] = NAN;
     s->n++;
     return true;
 }
@@ -104,6 +119,8 @@ bool scores_add_first(struct scores *s, const struct scores *other, size_t n) {
             s->entropy[s->n] = other->entropy[i];
             s->rank[s->n] = other->rank[i];
         }
+        if (s->of)
+            s->begins[s->n] = other->begins[i];
     }
     return true;
 }

@@ -14,6 +14,8 @@ struct scores {
     bool detailed;       /* the following too */
     float *entropy;      /* [n] in nats */
     int32_t *rank;       /* [n] from 1 */
+    const bool *of;      /* [n_token]: tokens that begin a word; NULL: what follows is not told */
+    float *begins;       /* [n] ln P(one of these) */
 };
 
 void scores_free(struct scores *scores);

@@ -288,7 +288,8 @@ static const struct note notes[] = {
      "learned, "
      "compare (true: by the model of --compare). Each "
      "text gets its "
-     "regions, and its tokens with place, nats, entropy and rank.\n\n"
+     "regions, and its tokens with place, nats, entropy and rank; of a model of pieces also "
+     "begins, ln P(a word begins).\n\n"
      "POST /v1/learn: text, rate (adam's, " TEXT_OF(
          DYNAMIC_ADAM_LR) "), split, stream: a copy of the "
                           "model learns from each segment of the text after it has scored it, as "

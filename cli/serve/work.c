@@ -3,6 +3,7 @@
 
 #include "answers.h"
 #include "cli/io/terminal.h"
+#include "cli/ppl/tables.h"
 #include "lib/base/error.h"
 #include "lib/base/json_memory.h"
 
@@ -267,6 +268,7 @@ bool job_open_rows(struct job *job, bool scoring, bool detailed, struct problem 
         row->first_banned = row->tokens->blank ? &job->after_blank : NULL;
         row->scores.k = c->top > 0 ? (size_t)c->top : 0;
         row->scores.detailed = detailed;
+        row->scores.of = detailed ? job->work->desk.begins : NULL;
         if (row_open(row, &job->work->model, &c->past, c->special, &error))
             return problem_set(problem, 500, NULL, "%s", error.message);
         job->read += row_prompt_tokens(row);
@@ -659,6 +661,10 @@ static bool open_desk(struct work *w, const txl_settings *settings) {
     desk->logprob = calloc(desk->chunk * n_token, sizeof *desk->logprob);
     desk->top_ids = calloc(MOST_TOP, sizeof *desk->top_ids);
     desk->top_logprobs = calloc(MOST_TOP, sizeof *desk->top_logprobs);
+    bool pieces = model_unit(w->model.handle) == TXL_UNIT_PIECE;
+    desk->begins = pieces ? word_begins(w->model.handle) : NULL;
+    if (pieces && !desk->begins)
+        return terminal_error("out of memory");
     if (!desk->logprob || !desk->top_ids || !desk->top_logprobs)
         return terminal_error("out of memory");
     return true;
@@ -714,6 +720,7 @@ void work_close(struct work *w) {
         txl_session_free(w->desk.spare[i]);
     learned_free(w->learned);
     txl_session_free(w->desk.fresh);
+    free(w->desk.begins);
     free(w->desk.logprob);
     free(w->desk.top_ids);
     free(w->desk.top_logprobs);
