@@ -328,7 +328,11 @@ static const struct note notes[] = {
      "weights; fewer if their memories would take more than 4 GiB. The same request with the same "
      "seed has the same text and numbers, whatever is beside it. The beginnings of the last 8 "
      "prompts are kept, if they take no more than 2 GiB, so that a context with several endings "
-     "is read once. 64 requests may wait; more are told to try again."},
+     "is read once. So the server takes at most 6 GiB beside the model, and the memory of texts "
+     "that "
+     "have ended waits for others; what /v1/learn learned takes more. 64 requests may wait; more "
+     "are "
+     "told to try again."},
     {"Who may ask",
      "Programs of this machine, or with --host and --api-key-file others, that have the key as "
      "Authorization: Bearer KEY. Host must name this server exactly, and a page of another server "
