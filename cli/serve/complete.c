@@ -103,10 +103,11 @@ static json_t *settings_object(const struct job *job) {
     const struct run_settings run = {.text =
                                          text_form(job->work->model.handle, job->g.text, false)};
     json_t *settings = json_object();
-    bool good = sampling_to_json(settings, &o->sampling) &&
-                output_json_append(settings, json_pack("{s:s, s:s}", "eos", eos_ways[o->eos], "end",
-                                                       ends[o->end])) &&
-                settings_to_json(settings, &job->work->model, &job->g.settings, &run);
+    bool good =
+        sampling_to_json(settings, &o->sampling) &&
+        output_json_append(settings, json_pack("{s:s, s:s, s:s*}", "eos", eos_ways[o->eos], "end",
+                                               ends[o->end], "learned", job->c.learned)) &&
+        settings_to_json(settings, &job->work->model, &job->g.settings, &run);
     return output_json_if(good, settings);
 }
 

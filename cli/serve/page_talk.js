@@ -142,6 +142,7 @@ function start() {
   byId("key-line").addEventListener("submit", (event) => event.preventDefault());
   addTheme();
   addTabs();
+  byId("learning").hidden = meta.family !== "transformer-xl";
   startWriting();
   startReading();
 }

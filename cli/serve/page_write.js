@@ -298,6 +298,21 @@ function goOnInWays() {
   });
 }
 
+/* Fills the gaps of the text, each a <mask>, from the last one on, so that the others stay where they are. */
+function fillGaps() {
+  run(async (signal) => {
+    const text = editor.value;
+    const { temperature, min_p: minP, seed } = settings();
+    const answer = await ask("/v1/fill", { text, temperature, min_p: minP, seed }, signal);
+    const before = new TextEncoder().encode(text);
+    const unit = (offset) => new TextDecoder().decode(before.subarray(0, offset)).length;
+    for (const { offset, length, text: piece } of answer.gaps.reverse()) {
+      write(unit(offset), unit(offset + length), piece);
+    }
+    byId("last-seed").textContent = `Seed ${seed}`;
+  });
+}
+
 /* ---- The tokens of the text --------------------------------------------------------------- */
 
 /* Of an answer with echo: { begin, end, nats } in JavaScript's units. */
@@ -530,6 +545,8 @@ function startWriting() {
   byId("go-on").addEventListener("click", goOn);
   byId("ways").addEventListener("click", goOnInWays);
   byId("another").addEventListener("click", another);
+  byId("fill").addEventListener("click", fillGaps);
+  byId("fill").hidden = !meta.fills;
   byId("take-back").addEventListener("click", takeBack);
   byId("stop").addEventListener("click", () => running?.abort());
   byId("earlier").addEventListener("click", () => step(-1));

@@ -182,6 +182,10 @@ static const char *base_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
+static void name_model(char *fingerprint, size_t size, const struct model *model) {
+    snprintf(fingerprint, size, "txl-%s-%s", TXL_VERSION, model_checksum(model).text);
+}
+
 /* Opens the model to compare with. */
 static bool open_compared(struct server *s, const struct serve_options *o) {
     struct work *w = &s->work;
@@ -192,6 +196,7 @@ static bool open_compared(struct server *s, const struct serve_options *o) {
     if (!model_open(&w->compared, &common) || !comparison_possible(&w->model, &w->compared))
         return false;
     w->compared_id = base_name(w->compared.name);
+    name_model(w->compared_fingerprint, sizeof w->compared_fingerprint, &w->compared);
     txl_model_defaults(w->compared.handle, &w->compared_settings);
     settings_override(&w->compared_settings, &o->session, &o->common);
     return true;
@@ -202,8 +207,7 @@ static bool open_work(struct server *s, const struct serve_options *o) {
     txl_settings settings;
     w->http = s->http;
     w->id = base_name(w->model.name);
-    snprintf(w->fingerprint, sizeof w->fingerprint, "txl-%s-%s", TXL_VERSION,
-             model_checksum(&w->model).text);
+    name_model(w->fingerprint, sizeof w->fingerprint, &w->model);
     s->usual = generate_defaults;
     s->usual.end = END_TOKEN;
     sampling_choose(&s->usual.sampling, w->model.handle);

@@ -66,7 +66,7 @@ struct work {
     struct model model, compared; /* another model of the same vocabulary, or none */
     txl_settings compared_settings;
     const char *id, *compared_id; /* the model's name in answers */
-    char fingerprint[64];
+    char fingerprint[64], compared_fingerprint[64];
     struct reading_desk desk;
     struct pasts pasts;
     size_t parallel;
