@@ -794,7 +794,11 @@ typedef struct txl_training {
     /* The new model's name, 1 to 63 bytes without control characters; NULL: none.  Must outlive
      * the trainer. */
     const char *name;
-    uint64_t reserved[5];
+    /* 0: Adam moves every weight.  Above 0: the layers' matrices follow orthogonalised momentum
+     * (Jordan et al. 2024, "Muon"), at this many times Adam's rate, and keep one momentum instead
+     * of Adam's two moments. */
+    double muon;
+    uint64_t reserved[4];
 } txl_training;
 
 /* The learning rate rises to lr in `warmup` steps, then falls to lr_min along a cosine. */
@@ -833,10 +837,10 @@ typedef struct txl_step {
     uint64_t reserved[4];
 } txl_step;
 
-/* Takes one step of Adam at the learning rate `rate`.  Every stream moves on by tgt_len tokens, or
- * to the end of the epoch; then it begins again with the first memory (txl_model_memory_start).  A
- * loss or gradient that is not finite is TXL_FORMAT: the step updates nothing, and every later step
- * fails too. */
+/* Takes one step of Adam, and of Muon if that is chosen, at the learning rate `rate`.  Every stream
+ * moves on by tgt_len tokens, or to the end of the epoch; then it begins again with the first
+ * memory (txl_model_memory_start).  A loss or gradient that is not finite is TXL_FORMAT: the step
+ * updates nothing, and every later step fails too. */
 TXL_API txl_status txl_trainer_step(txl_trainer *trainer, double rate, txl_step *step,
                                     txl_error *error);
 

@@ -92,11 +92,15 @@ bool use_kernels(size_t v) {
     return kernels;
 }
 
-void check_trained_cases(const char *file,
+void check_trained_cases(const char *file, size_t n,
                          void (*check)(const struct model_case *c, int r, const json_t *run)) {
     for (size_t v = 0; use_kernels(v); v++) {
+        size_t found = 0;
         for (size_t i = 0; trained_cases[i]; i++) {
             struct model_case c;
+            if (access(case_path(trained_cases[i], file), F_OK) != 0)
+                continue;
+            found++;
             case_open(&c, trained_cases[i], "f32", 0);
             json_t *runs = json_load_file(case_path(c.name, file), 0, NULL);
             assert_true(json_array_size(runs) > 0);
@@ -105,6 +109,7 @@ void check_trained_cases(const char *file,
             json_decref(runs);
             case_close(&c);
         }
+        assert_int_equal(found, n);
     }
 }
 

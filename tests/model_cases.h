@@ -29,9 +29,9 @@ void case_convert(const char *name, const char *type, int level, const char *pat
 void case_open(struct model_case *c, const char *name, const char *type, int level);
 void case_close(struct model_case *c);
 
-/* Opens each of trained_cases with each table of kernels, and checks what the reference made of it:
- * the runs in `file`, numbered by `r`. */
-void check_trained_cases(const char *file,
+/* Opens each of the n trained_cases that have `file` with each table of kernels, and checks what
+ * the reference made of it: the runs in `file`, numbered by `r`. */
+void check_trained_cases(const char *file, size_t n,
                          void (*check)(const struct model_case *c, int r, const json_t *run));
 
 /* Makes models opened from now on use the v-th table of kernels.  Returns false after the last,

@@ -830,13 +830,14 @@ static void print_summary(const struct train *t) {
     if (!isnan(t->run.before_nats)) /* in the unit of valid_bits */
         snprintf(before, sizeof before, " before_bits=%.4f",
                  t->run.before_nats * t->run.valid_bits / t->run.valid_nats);
-    terminal_summary("steps=%" PRIu64 " loss=%.4f valid_bits=%.4f%s best_step=%" PRId64
-                     " tokens=%zu unknown=%" PRIu64
-                     " seconds=%.1f compute=%s threads=%d kernels=%s blas=%s output=%s",
-                     steps, t->run.late, t->run.valid_bits, before, t->run.best_step,
-                     txl_ids_count(t->ids), t->n_unknown, seconds_worked(t),
-                     train_computes[t->run.training.bf16], txl_trainer_threads(t->trainer),
-                     txl_kernels_name(NULL), txl_blas_name(), t->options->output);
+    terminal_summary(
+        "steps=%" PRIu64 " loss=%.4f valid_bits=%.4f%s best_step=%" PRId64
+        " tokens=%zu unknown=%" PRIu64
+        " seconds=%.1f compute=%s optimizer=%s threads=%d kernels=%s blas=%s output=%s",
+        steps, t->run.late, t->run.valid_bits, before, t->run.best_step, txl_ids_count(t->ids),
+        t->n_unknown, seconds_worked(t), train_computes[t->run.training.bf16],
+        train_optimizers[t->run.training.muon > 0], txl_trainer_threads(t->trainer),
+        txl_kernels_name(NULL), txl_blas_name(), t->options->output);
 }
 
 /* The output of a resumed run begins as the state knows it: the file may be gone, another one, or
@@ -957,6 +958,11 @@ static int check_options(const struct command *command, const struct train_optio
             "--resume takes all settings from the state, except --steps, --epochs and --hours");
     if (bounds > 1)
         return options_wrong(command, "only one of --steps, --epochs and --hours can be given");
+    if (!isnan(options->muon_lr) && options->optimizer != OPTIMIZER_MUON)
+        return options_wrong(command, "--muon-lr needs --optimizer muon");
+    if (options->optimizer == OPTIMIZER_MUON && (options->lr == 0 || options->muon_lr == 0))
+        return options_wrong(command, "--optimizer muon needs --lr and --muon-lr above 0: the one "
+                                      "follows the course of the other");
     if (options->also && !options->init)
         return options_wrong(command, "--also needs --init");
     if (options->init && options_any_given(command, options, of_new, true))

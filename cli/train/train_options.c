@@ -18,7 +18,8 @@ static double real_or(double asked, double standard) {
 
 /* ---- Settings ----------------------------------------------------------------------------- */
 
-/* A model that is trained further has its own segment length. */
+const char *const train_optimizers[] = {"adam", "muon", NULL};
+
 /* The type of the model's matrices, an index into weight_types. */
 static int type_of(const txl_model *model) {
     int type = 0;
@@ -27,11 +28,13 @@ static int type_of(const txl_model *model) {
     return weight_types[type] ? type : 0;
 }
 
+/* A model that is trained further has its own segment length. */
 void train_run_init(struct train_run *run, const struct train_options *options,
                     const txl_model *model) {
     txl_settings own = {.tgt_len = TRAIN_TGT_LEN, .mem_len = TRAIN_MEM_LEN, .clamp_len = -1};
     if (model)
         txl_model_defaults(model, &own);
+    const double lr = real_or(options->lr, model ? TRAIN_INIT_LR : TRAIN_LR);
     *run = (struct train_run){
         .training = {.batch = (int)integer_or(options->batch, TRAIN_BATCH),
                      .tgt_len = (int)integer_or(options->tgt_len, own.tgt_len),
@@ -48,8 +51,11 @@ void train_run_init(struct train_run *run, const struct train_options *options,
                      .bf16 = options->compute == COMPUTE_BF16,
                      .forget_every = (int)integer_or(options->forget_every, 0),
                      .threads = (int)options->common.threads,
-                     .name = options->name},
-        .schedule = {.lr = real_or(options->lr, model ? TRAIN_INIT_LR : TRAIN_LR),
+                     .name = options->name,
+                     .muon = options->optimizer == OPTIMIZER_MUON
+                                 ? real_or(options->muon_lr, TRAIN_MUON * lr) / lr
+                                 : 0},
+        .schedule = {.lr = lr,
                      .lr_min = real_or(options->lr_min, TRAIN_LR_MIN),
                      .warmup = (uint64_t)integer_or(options->warmup, TRAIN_WARMUP)},
         .steps = integer_or(options->steps, 0),
@@ -190,16 +196,20 @@ char *train_run_to_text(const struct train_run *run, const struct curves *curves
 
 json_t *train_run_to_json(const struct train_run *run) {
     const txl_training *how = &run->training;
-    json_t *object = json_pack(
-        "{s:i, s:i, s:i, s:i, s:b, s:f, s:f, s:f, s:f, s:I, s:s, s:i}", "batch", how->batch,
-        "tgt_len", how->tgt_len, "mem_len", how->mem_len, "clamp_len", how->clamp_len,
-        "same_length", how->same_length, "clip", how->clip, "epsilon", how->epsilon, "dropout",
-        how->dropout, "dropatt", how->dropatt, "seed", (json_int_t)how->seed, "compute",
-        train_computes[how->bf16], "forget_every", how->forget_every);
-    bool good = output_json_append(object, fields_to_json(run)) &&
-                json_object_set_new(object, "text", json_string(text_forms[run->text])) == 0 &&
-                json_object_set_new(object, "type", json_string(weight_types[run->type])) == 0 &&
-                json_object_del(object, "valid_checksum") == 0;
+    json_t *object =
+        json_pack("{s:i, s:i, s:i, s:i, s:b, s:f, s:f, s:f, s:f, s:I, s:s, s:i, s:s}", "batch",
+                  how->batch, "tgt_len", how->tgt_len, "mem_len", how->mem_len, "clamp_len",
+                  how->clamp_len, "same_length", how->same_length, "clip", how->clip, "epsilon",
+                  how->epsilon, "dropout", how->dropout, "dropatt", how->dropatt, "seed",
+                  (json_int_t)how->seed, "compute", train_computes[how->bf16], "forget_every",
+                  how->forget_every, "optimizer", train_optimizers[how->muon > 0]);
+    bool good = object && (how->muon == 0 ||
+                           json_object_set_new(object, "muon_lr",
+                                               json_real(how->muon * run->schedule.lr)) == 0);
+    good = good && output_json_append(object, fields_to_json(run)) &&
+           json_object_set_new(object, "text", json_string(text_forms[run->text])) == 0 &&
+           json_object_set_new(object, "type", json_string(weight_types[run->type])) == 0 &&
+           json_object_del(object, "valid_checksum") == 0;
     return output_json_if(good, object);
 }
 
@@ -335,6 +345,14 @@ const struct option_row train_option_rows[] = {
              "learning rate at the end, to which it falls along a cosine", 1),
     {"warmup", OPTION_INTEGER, PLACE(warmup), "let the learning rate rise for N steps",
      .standard = TEXT_OF(TRAIN_WARMUP) ", at most a tenth of the run", .most = MOST_INTEGER},
+    {"optimizer", OPTION_CHOICE, PLACE(optimizer),
+     "adam: as the published code; muon: the layers' matrices by orthogonalised momentum, which "
+     "needs fewer steps, each of which takes longer",
+     .choices = train_optimizers, .standard = "adam"},
+    REAL_ROW("muon-lr", muon_lr, TEXT_OF(TRAIN_MUON) " times --lr",
+             "with --optimizer muon: largest learning rate of the layers' matrices; it rises and "
+             "falls as --lr does",
+             10),
     REAL_ROW("clip", clip, TEXT_OF(TRAIN_CLIP), "largest norm of the gradient; 0: no limit", 1e9),
     {"epsilon", OPTION_REAL, PLACE(epsilon), "epsilon of Adam", .standard = TEXT_OF(TRAIN_EPSILON),
      .least = 1e-30, .most = 1},

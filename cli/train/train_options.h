@@ -24,6 +24,7 @@
 #define TRAIN_LR 0.001
 #define TRAIN_INIT_LR 0.0003
 #define TRAIN_LR_MIN 0
+#define TRAIN_MUON 20 /* Muon's rate for each of Adam's */
 #define TRAIN_WARMUP 100
 #define TRAIN_DROPATT 0
 #define TRAIN_STEPS 5000
@@ -38,13 +39,16 @@ struct train_options {
     struct common_options common;
     const char *output, *name, *valid, *init, *also, *vocab, *cutoffs, *state, *resume, *log,
         *report;
-    int text, shape, pre_lnorm, same_length, type, embeddings, compute;
+    int text, shape, pre_lnorm, same_length, type, embeddings, compute, optimizer;
     bool ids, skip_unknown;
     int64_t min_count, n_layer, n_head, d_head, d_model, d_inner, d_embed, div_val;
     int64_t tgt_len, mem_len, clamp_len, batch, warmup, steps, epochs, eval_every, save_every, seed,
         forget_every, patience;
-    double lr, lr_min, clip, epsilon, dropout, dropatt, hours;
+    double lr, lr_min, muon_lr, clip, epsilon, dropout, dropatt, hours;
 };
+
+enum { OPTIMIZER_ADAM, OPTIMIZER_MUON };
+extern const char *const train_optimizers[];
 
 extern const struct option_row train_option_rows[];
 

@@ -14,8 +14,8 @@
     { 0x93, 'T', 'X', 'T', '\r', '\n', 0x1a, '\n' }
 
 /* Version 1 has no weights of the best model; version 3 is of models whose settings a reader of
- * version 2 would ignore. */
-enum { SAVED_MAJOR = 2, SAVED_NEWEST = 3, SAVED_MINOR = 0 };
+ * version 2 would ignore; version 4 is of trainings with Muon. */
+enum { SAVED_MAJOR = 2, SAVED_SETTINGS = 3, SAVED_NEWEST = 4, SAVED_MINOR = 0 };
 
 enum saved_part {
     PART_DESCRIPTION,
@@ -59,14 +59,16 @@ static char *describe_state(const txl_trainer *trainer, const char *note) {
     const struct training *t = &trainer->training;
     const txl_training *how = &t->how;
     json_t *description = json_pack(
-        "{s:O, s:{s:i, s:i, s:i, s:i, s:b, s:f, s:f, s:f, s:f, s:b, s:I, s:i}, s:I, s:I, s:I, s:I, "
-        "s:o, s:s}",
+        "{s:O, s:{s:i, s:i, s:i, s:i, s:b, s:f, s:f, s:f, s:f, s:b, s:I, s:i, s:o*}, s:I, s:I, "
+        "s:I, "
+        "s:I, s:o, s:s}",
         "model", t->model->json, "training", "batch", (int)t->streams, "tgt_len", how->tgt_len,
         "mem_len", how->mem_len, "clamp_len", how->clamp_len, "same_length", how->same_length,
         "clip", how->clip, "epsilon", how->epsilon, "dropout", how->dropout, "dropatt",
         how->dropatt, "bf16", how->bf16, "seed", (json_int_t)how->seed, "forget_every",
-        how->forget_every, "step", (json_int_t)trainer->step, "epoch", (json_int_t)trainer->epoch,
-        "at", (json_int_t)trainer->at, "memory_length", (json_int_t)t->memory_length, "text",
+        how->forget_every, "muon", how->muon > 0 ? json_real(how->muon) : NULL, "step",
+        (json_int_t)trainer->step, "epoch", (json_int_t)trainer->epoch, "at",
+        (json_int_t)trainer->at, "memory_length", (json_int_t)t->memory_length, "text",
         describe_ids(trainer->ids_read), "note", note);
     char *text =
         description ? json_text(description, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
@@ -148,11 +150,12 @@ static txl_status write_parts(struct writer *w, const txl_trainer *trainer, cons
     const struct training *t = &trainer->training;
     const struct weights *weights = t->model->weights;
     const size_t all = t->n_weight * sizeof(float), moment = t->n_parameter * sizeof(float);
+    const size_t second = t->n_adam * sizeof(float);
     const struct piece parts[PART_MEMORY][2] = {
         [PART_DESCRIPTION] = {{description, strlen(description)}},
         [PART_VOCABULARY] = {{weights->vocabulary, weights->vocabulary_size}},
         [PART_WEIGHTS] = {{t->weight, all}},
-        [PART_MOMENTS] = {{t->extra[MOMENT_1], moment}, {t->extra[MOMENT_2], moment}},
+        [PART_MOMENTS] = {{t->extra[MOMENT_1], moment}, {t->extra[MOMENT_2], second}},
         [PART_KEPT] = {{t->extra[KEPT], trainer->keeps ? all : 0}},
     };
     txl_status status = TXL_OK;
@@ -161,8 +164,11 @@ static txl_status write_parts(struct writer *w, const txl_trainer *trainer, cons
     return status ? status : write_memory(w, t, gathered, error);
 }
 
-static uint16_t major_of(const txl_model *model) {
-    return settings_major(model->family->settings, model->settings) > 1 ? SAVED_NEWEST
+static uint16_t major_of(const struct training *t) {
+    if (t->how.muon > 0)
+        return SAVED_NEWEST;
+    const txl_model *model = t->model;
+    return settings_major(model->family->settings, model->settings) > 1 ? SAVED_SETTINGS
                                                                         : SAVED_MAJOR;
 }
 
@@ -172,7 +178,7 @@ static txl_status write_state(const txl_trainer *t, const float *gathered, const
     if (!description)
         return txl_fail_memory(error, "a state", 4096);
     struct writer w = {.header = {.magic = SAVED_MAGIC,
-                                  .major = major_of(t->training.model),
+                                  .major = major_of(&t->training),
                                   .minor = SAVED_MINOR,
                                   .header_size = sizeof w.header},
                        .end = sizeof w.header};
@@ -284,12 +290,12 @@ static txl_status read_description(txl_saved *s, txl_error *error) {
     if (!s->description)
         return not_unpacked(s, &where, error);
     if (json_unpack_ex(s->description, &where, 0,
-                       "{s:{s:i, s:i, s:i, s:i, s:b, s:F, s:F, s:F, s:F, s:b, s:I, s?i}}",
+                       "{s:{s:i, s:i, s:i, s:i, s:b, s:F, s:F, s:F, s:F, s:b, s:I, s?i, s?F}}",
                        "training", "batch", &how->batch, "tgt_len", &how->tgt_len, "mem_len",
                        &how->mem_len, "clamp_len", &how->clamp_len, "same_length", &same_length,
                        "clip", &how->clip, "epsilon", &how->epsilon, "dropout", &how->dropout,
                        "dropatt", &how->dropatt, "bf16", &bf16, "seed", &seed, "forget_every",
-                       &how->forget_every) != 0)
+                       &how->forget_every, "muon", &how->muon) != 0)
         return not_unpacked(s, &where, error);
     if (!json_is_string(json_object_get(s->description, "note")))
         return damaged(s, "the state's settings are damaged", error);
@@ -393,14 +399,15 @@ static txl_status restore(const txl_saved *s, txl_trainer *trainer, txl_error *e
         return damaged(s, "the state's place is damaged", error);
     size_t row = (size_t)memory_length * d * sizeof(float), memory = t->streams * row;
     size_t moments = t->n_parameter * sizeof(float), weights = t->n_weight * sizeof(float);
+    size_t second = t->n_adam * sizeof(float);
     uint64_t kept = s->header.part[PART_KEPT].size;
     if (s->header.part[PART_WEIGHTS].size != weights ||
-        s->header.part[PART_MOMENTS].size != 2 * moments || (kept > 0 && kept != weights) ||
+        s->header.part[PART_MOMENTS].size != moments + second || (kept > 0 && kept != weights) ||
         s->header.part[PART_MEMORY].size != memory * layers)
         return damaged(s, "the state does not fit its settings", error);
     memcpy(t->weight, s->part[PART_WEIGHTS], weights);
     memcpy(t->extra[MOMENT_1], s->part[PART_MOMENTS], moments);
-    memcpy(t->extra[MOMENT_2], s->part[PART_MOMENTS] + moments, moments);
+    memcpy(t->extra[MOMENT_2], s->part[PART_MOMENTS] + moments, second);
     memcpy(t->extra[KEPT], s->part[PART_KEPT], (size_t)kept);
     trainer->keeps = kept > 0;
     for (size_t l = 0; l < layers; l++)

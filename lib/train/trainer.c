@@ -154,7 +154,7 @@ static void update_task(void *context, int i, int thread) {
     (void)thread;
     const struct update *u = context;
     struct training *t = u->t;
-    const struct task_range e = task_range_of(t->n_parameter, ELEMENT_PIECE, i);
+    const struct task_range e = task_range_of(t->n_adam, ELEMENT_PIECE, i);
     t->loops->adam(&u->adam, e.end - e.first, t->gradient + e.first, t->weight + e.first,
                    t->extra[MOMENT_1] + e.first, t->extra[MOMENT_2] + e.first);
 }
@@ -171,13 +171,15 @@ struct adam adam_of(uint64_t step, double rate, double epsilon) {
                          .epsilon = (float)epsilon};
 }
 
-/* Adam, with the gradients clipped to a global norm. */
+/* Adam and Muon, with the gradients clipped to a global norm. */
 static void update_weights(struct training *t, uint64_t step, double rate, double norm) {
     double clip = t->how.clip / (norm + 1e-6);
     struct update u = {.t = t, .adam = adam_of(step, rate, t->how.epsilon)};
     if (t->how.clip > 0 && clip < 1)
         u.adam.clip = (float)clip;
-    pool_run(t->pool, (int)pieces(t->n_parameter, ELEMENT_PIECE), update_task, &u);
+    pool_run(t->pool, (int)pieces(t->n_adam, ELEMENT_PIECE), update_task, &u);
+    if (t->how.muon > 0)
+        muon_step(t, rate * t->how.muon, u.adam.clip);
 }
 
 static const char SUM_FAILED[] = "the sum over all processes failed";

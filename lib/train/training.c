@@ -40,15 +40,22 @@ static bool is_trained(const struct training *t, const char *name) {
     return true;
 }
 
+/* Whether Muon moves a tensor that is trained. */
+static bool is_for_muon(const struct training *t, const txl_model *model, const char *name) {
+    return t->how.muon > 0 && parameter_is_layer_matrix(model->family->parameters, name);
+}
+
 /* Finds out which tensors are trained, and counts their numbers. */
 static void count_weights(struct training *t, const txl_model *model) {
     const struct weights *w = model->weights;
     find_tied_projections(t, model);
-    t->n_weight = t->n_parameter = 0;
+    t->n_weight = t->n_parameter = t->n_adam = 0;
     for (size_t i = 0; i < w->n_tensor; i++) {
         uint64_t n = padded(w->tensor[i].n_element);
+        bool trained = is_trained(t, w->tensor[i].name);
         t->n_weight += n;
-        t->n_parameter += is_trained(t, w->tensor[i].name) ? n : 0;
+        t->n_parameter += trained ? n : 0;
+        t->n_adam += trained && !is_for_muon(t, model, w->tensor[i].name) ? n : 0;
     }
 }
 
@@ -64,8 +71,9 @@ static int compare_names(const void *a, const void *b) {
 
 /* Gives the tensors of `w` their places, in an order that does not depend on the file: so a state
  * fits a new model of the same shape. */
-static txl_status place_tensors(struct training *t, struct weights *w, txl_error *error) {
-    float *trained = t->weight, *rest = t->weight + t->n_parameter;
+static txl_status place_tensors(struct training *t, const txl_model *model, struct weights *w,
+                                txl_error *error) {
+    float *adam = t->weight, *muon = t->weight + t->n_adam, *rest = t->weight + t->n_parameter;
     struct weights_tensor **order = calloc(w->n_tensor + 1, sizeof *order);
     if (!order)
         return txl_fail_memory(error, "the tensors", w->n_tensor * sizeof *order);
@@ -73,7 +81,9 @@ static txl_status place_tensors(struct training *t, struct weights *w, txl_error
         order[i] = &w->tensor[i];
     qsort(order, w->n_tensor, sizeof *order, compare_names);
     for (size_t i = 0; i < w->n_tensor; i++) {
-        float **next = is_trained(t, order[i]->name) ? &trained : &rest;
+        float **next = !is_trained(t, order[i]->name)          ? &rest
+                       : is_for_muon(t, model, order[i]->name) ? &muon
+                                                               : &adam;
         order[i]->raw = *next;
         *next += padded(order[i]->n_element);
     }
@@ -102,7 +112,7 @@ static txl_status copy_tensors(struct training *t, const txl_model *model, struc
         tensor->size = tensor->stored = tensor->n_element * sizeof(float);
         tensor->first_block = tensor->n_block = 0;
     }
-    txl_status status = place_tensors(t, w, error);
+    txl_status status = place_tensors(t, model, w, error);
     for (size_t i = 0; i < w->n_tensor && !status; i++)
         widen_tensor(model, i, (float *)w->tensor[i].raw);
     return status;
@@ -304,10 +314,15 @@ static void lay_out(struct training *t, int threads, struct arena *arena) {
     t->weight = take_rows(arena, t->n_weight, 1);
     t->gradient = take_rows(arena, t->n_parameter, 1);
     for (int i = 0; i < t->n_extra; i++)
-        t->extra[i] = take_rows(arena, t->n_weight, 1);
+        t->extra[i] =
+            take_rows(arena, t->how.muon > 0 && i == MOMENT_2 ? t->n_adam : t->n_weight, 1);
     t->layer = arena_take(arena, (uint64_t)t->net->n_layer, sizeof *t->layer);
     lay_out_work(t, arena, n, m);
     uint64_t room = t->products.packed ? packed_room(t, (size_t)n, (size_t)m) : 0;
+    if (t->how.muon > 0) {
+        t->muon = arena_take(arena, muon_scratch(t), 1);
+        room = t->products.packed ? larger(room, muon_room(t)) : 0;
+    }
     t->products.room_size = (size_t)room;
     t->products.room = arena_take(arena, room, sizeof *t->products.room);
     t->scratch = arena_take(arena, (uint64_t)threads, sizeof *t->scratch);
@@ -321,8 +336,6 @@ static void lay_out(struct training *t, int threads, struct arena *arena) {
         lay_out_layer(t, arena, t->layer ? &t->layer[l] : &unused, n, m);
     }
 }
-
-/* ---- Opening ------------------------------------------------------------------------------ */
 
 /* ---- Opening ------------------------------------------------------------------------------ */
 
@@ -350,6 +363,7 @@ txl_status training_check(const txl_model *model, const txl_training *how, txl_e
         {"dropout", how->dropout, 0, 0.99},
         {"dropatt", how->dropatt, 0, 0.99},
         {"forget_every", how->forget_every, 0, INT32_MAX},
+        {"muon", how->muon, 0, 1e9},
     };
     for (size_t i = 0; i < sizeof range / sizeof *range; i++) {
         if (!(range[i].value >= range[i].low && range[i].value <= range[i].high))

@@ -77,10 +77,11 @@ struct training {
 
     struct arena arena; /* has everything below */
 
-    /* The tensors in f32 in the order of their names; trained ones come first. */
+    /* The tensors in f32 in the order of their names: those that Adam moves, then those that Muon
+     * does, then those that are not trained. */
     float *weight, *gradient;
-    size_t n_weight, n_parameter;
-    float *extra[MOST_EXTRA]; /* [n_weight] each: the trainer's or the learner's */
+    size_t n_weight, n_parameter, n_adam; /* of all, of trained ones, of Adam's */
+    float *extra[MOST_EXTRA];             /* [n_weight] each: the trainer's or the learner's */
     int n_extra;
 
     void *vocabulary; /* the model's */
@@ -122,6 +123,7 @@ struct training {
     float *partial;                  /* sums of each piece of rows: [pieces, 3 d_model] */
     double *norm_partial;            /* of the gradients' norm: one for each task */
     float **scratch;                 /* each thread's, for attention */
+    char *muon;                      /* [muon_scratch()] */
 };
 
 /* The gradient of a weight. */
@@ -230,8 +232,8 @@ struct txl_trainer {
     uint64_t step, epoch; /* of the next step */
 };
 
-/* What the trainer keeps in addition to the weights: [n_parameter] Adam's moments, and a copy of
- * the best. */
+/* What the trainer keeps in addition to the weights: Adam's moments and Muon's momentum,
+ * [n_parameter]; Adam's second moments, [n_adam]; and a copy of the best. */
 enum { MOMENT_1, MOMENT_2, KEPT, N_EXTRA };
 
 /* ---- A segment ---------------------------------------------------------------------------- */
@@ -268,6 +270,13 @@ const txl_model *training_model(struct training *t);
 
 /* Adam's constants for step `step`, from 0, without clipping. */
 struct adam adam_of(uint64_t step, double rate, double epsilon);
+
+/* Moves the layers' matrices by Muon, whose rate this is; the gradients are multiplied by `clip`
+ * first, and are lost. */
+void muon_step(struct training *t, double rate, float clip);
+/* Bytes of t->muon, and of t->products.room, that it takes. */
+uint64_t muon_scratch(const struct training *t);
+uint64_t muon_room(const struct training *t);
 
 /* Replace x[n], or one number, by its sum over all processes: t->how.peers must be set. */
 txl_status train_sum(const struct training *t, float *x, size_t n, txl_error *error);
