@@ -89,6 +89,19 @@ static char tail_before(const struct row *r, size_t token) {
                : 0;
 }
 
+/* Whether the symbol is a byte of a character of several: <0x80> to <0xFF>, of a model of pieces.
+ */
+static bool is_byte(const struct teller *t, int32_t id, char *byte) {
+    size_t length;
+    unsigned value;
+    const char *symbol = txl_model_symbol(t->model, id, &length);
+    if (txl_model_kind(t->model) != TXL_PIECES || length != 6 ||
+        sscanf(symbol, "<0x%2X>", &value) != 1 || symbol[5] != '>' || value < 0x80)
+        return false;
+    *byte = (char)value;
+    return true;
+}
+
 /* A token that is not whole UTF-8 is told byte by byte. */
 static json_t *spell(const struct teller *t, int32_t id, const struct piece *piece) {
     char text[32];
@@ -96,12 +109,14 @@ static json_t *spell(const struct teller *t, int32_t id, const struct piece *pie
         snprintf(text, sizeof text, "token_id:%" PRId32, id);
         return json_string(text);
     }
-    if (!u8_check((const uint8_t *)piece->text, piece->length))
-        return json_stringn(piece->text, piece->length);
+    char byte;
+    const struct piece told = is_byte(t, id, &byte) ? (struct piece){&byte, 1} : *piece;
+    if (!u8_check((const uint8_t *)told.text, told.length))
+        return json_stringn(told.text, told.length);
     struct buffer bytes = {0};
     bool good = buffer_append(&bytes, "bytes:", 6);
-    for (size_t i = 0; i < piece->length && good; i++) {
-        int n = snprintf(text, sizeof text, "\\x%02x", (unsigned char)piece->text[i]);
+    for (size_t i = 0; i < told.length && good; i++) {
+        int n = snprintf(text, sizeof text, "\\x%02x", (unsigned char)told.text[i]);
         good = buffer_append(&bytes, text, (size_t)n);
     }
     json_t *string = good ? json_stringn(bytes.data, bytes.length) : NULL;
