@@ -596,7 +596,7 @@ static int run(const struct command *command, void *values, struct operands *ope
     if (status != OPTIONS_RUN)
         return status;
     if (options->mem_lens && !(list = number_list(options->mem_lens, &n))) {
-        return options_wrong(command, "--mem-len '%s' is not a list of whole numbers",
+        return options_wrong(command, "--mem-lens '%s' is not a list of whole numbers",
                              options->mem_lens);
     }
     struct bench bench = {.options = options, .random = {SEED}, .draws = {.seed = SEED}};
@@ -621,10 +621,11 @@ static const struct option_row options[] = {
      .choices = published_shapes},
     {"type", OPTION_CHOICE, PLACE(type), "with --shape: type of the weights",
      .choices = weight_types, .standard = "f32"},
-    {"mem-len", OPTION_STRING, PLACE(mem_lens),
+    {"mem-lens", OPTION_STRING, PLACE(mem_lens),
      "measure with each of these numbers of tokens of memory before the segment, with "
      "commas between them",
-     .section = "Segments and memory", .argument = "LIST", .standard = "the checkpoint's"},
+     .section = "Segments and memory", .argument = "LIST", .standard = "the checkpoint's",
+     .old = "mem-len"},
     TGT_LEN_ROW(.standard = "the checkpoint's", .offset = PLACE(session.tgt_len)),
     CLAMP_LEN_ROW(.standard = "the checkpoint's", .offset = PLACE(session.clamp_len)),
     SAME_LENGTH_ROW(.standard = "the checkpoint's", .offset = PLACE(session.same_length)),
@@ -694,9 +695,14 @@ static const struct example examples[] = {
     {"txl bench --shape wt103-large --type bf16 --compute bf16",
      "a published shape, no file needed"},
     {"txl bench --shape xlnet-base --mode refreshed", "as txl generate works by default"},
-    {"txl bench --model wt103.txl --mem-len 0,400,1600 --json", "what memory costs, for a program"},
+    {"txl bench --model wt103.txl --mem-lens 0,400,1600 --json",
+     "what memory costs, for a program"},
     {"txl bench --mode train --shape small --compute bf16", "steps of training a small model"},
     {0}};
+
+/* The options of -h. */
+static const char *const brief[] = {"mode",  "shape",   "type", "compute", "mem-lens", "tgt-len",
+                                    "batch", "seconds", "json", "model",   NULL};
 
 const struct command bench_command = {
     .name = "bench",
@@ -706,6 +712,7 @@ const struct command bench_command = {
         "bench measures what the machine allows, its memory bandwidth and matrix products, "
         "and prints the share of that limit which txl reaches.",
     .options = options,
+    .brief = brief,
     .notes = notes,
     .examples = examples,
     .defaults = &defaults,

@@ -730,6 +730,10 @@ static const struct example decompress_examples[] = {
     {"txl decompress --salvage -o rest.txt damaged" SUFFIX, "what is left of a damaged file"},
     {0}};
 
+/* The options of -h. */
+static const char *const brief[] = {"decompress", "stdout",   "force",   "keep",  "output", "test",
+                                    "threads",    "no-cache", "salvage", "model", NULL};
+
 const struct command compress_command = {
     .name = "compress",
     .summary = "make files smaller, without loss",
@@ -738,6 +742,7 @@ const struct command compress_command = {
         " by the model's predictions. Prose takes six tenths of what xz needs. It is slow: "
         "some tens of kilobytes a second.",
     .options = compress_rows,
+    .brief = brief,
     .operands = compress_operands,
     .examples = compress_examples,
     .notes = notes,
@@ -746,11 +751,16 @@ const struct command compress_command = {
     .run = run_command,
 };
 
+static const char *const decompress_brief[] = {"stdout",  "force", "keep",    "output",
+                                               "test",    "list",  "salvage", "files-from",
+                                               "threads", "model", NULL};
+
 const struct command decompress_command = {
     .name = "decompress",
     .summary = "restore files that txl compress made",
     .description = "Decompresses each FILE, named *" SUFFIX ", to a file without that suffix.",
     .options = decompress_rows,
+    .brief = decompress_brief,
     .operands = decompress_operands,
     .examples = decompress_examples,
     .notes = notes,

@@ -417,6 +417,11 @@ static const struct example examples[] = {
      "a bare state dict, with the facts that it does not have"},
     {0}};
 
+/* The options of -h. */
+static const char *const brief[] = {"output",     "vocab",     "tokenizer", "type",
+                                    "embeddings", "calibrate", "level",     "name",
+                                    "tgt-len",    "mem-len",   NULL};
+
 const struct command convert_command = {
     .name = "convert",
     .summary = "make a weights file from a published checkpoint",
@@ -424,6 +429,7 @@ const struct command convert_command = {
         "Reads the checkpoint and the vocabulary of SOURCE and writes them to one weights "
         "file, for the --model of the other commands.",
     .options = options,
+    .brief = brief,
     .operands = operands,
     .examples = examples,
     .notes = notes,

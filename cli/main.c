@@ -59,8 +59,10 @@ int main(int argc, char **argv) {
     fill_standard_streams();
     signals_install();
     if (argc < 2) {
-        terminal_error("a command is missing (see txl --help)");
-        return STATUS_USAGE;
+        terminal_set_command(help_command.name);
+        char *arguments[] = {(char *)(uintptr_t)help_command.name, NULL};
+        int status = command_run(&help_command, 1, arguments);
+        return status == STATUS_OK ? STATUS_USAGE : status;
     }
     const struct command *command = command_find(command_name(argv[1]));
     if (!command)

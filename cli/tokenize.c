@@ -396,6 +396,11 @@ static const struct example examples[] = {
     {"echo 1 2 3 | txl tokenize --ids --decode", "the text of three ids"},
     {0}};
 
+/* The options of -h. */
+static const char *const brief[] = {"text",    "ids",      "decode",     "skip-unknown",
+                                    "binary",  "encoding", "files-from", "model",
+                                    "threads", "quiet",    NULL};
+
 const struct command tokenize_command = {
     .name = "tokenize",
     .summary = "split text into symbols or ids, and put it together again",
@@ -404,6 +409,7 @@ const struct command tokenize_command = {
         "them, a line for each line of the text. The symbols of line boundaries are printed "
         "too. A FILE that cannot be read is named and left out; the exit status is then 1.",
     .options = options,
+    .brief = brief,
     .operands = operands,
     .examples = examples,
     .notes = notes,

@@ -419,6 +419,11 @@ static const struct example examples[] = {
      "what else could stand there, for a program to read"},
     {0}};
 
+/* The options of -h. */
+static const char *const brief[] = {"pieces",     "order",       "items", "logprobs",
+                                    "candidates", "temperature", "seed",  "json",
+                                    "tgt-len",    "model",       NULL};
+
 const struct command fill_command = {
     .name = "fill",
     .summary = "fill the gaps of a text",
@@ -428,6 +433,7 @@ const struct command fill_command = {
         "piece continues a word. Filling needs an XLNet, because a Transformer-XL sees only "
         "the text to the left.",
     .options = rows,
+    .brief = brief,
     .operands = operands,
     .examples = examples,
     .notes = notes,

@@ -512,7 +512,8 @@ static const struct note notes[] = {
     {"Learning from the prompt",
      "With --dynamic the model learns from each segment of tgt-len tokens of --context "
      "and the prompt, once it knows the token after the segment. Then it continues the "
-     "text as it has become, in f32, and learns no more. See txl ppl --help."},
+     "text as it has become, in f32, and learns no more. In the summary line segments_learned "
+     "follows unknown. See txl ppl --help."},
     UNWRAP_NOTE,
     {"Samples",
      "Each sample begins with the prompt; from the second on a line '--- sample N ---' "
@@ -554,8 +555,8 @@ static const struct note notes[] = {
      "\"seed\", \"tokens\", \"seconds\", \"settings\"}. done is length, sentence (--end; text "
      "held back until then comes with id null), stop, eos or interrupted."},
     SUMMARY_NOTE(
-        " txl generate: samples prompt_tokens unknown [segments_learned] tokens done\n"
-        "     seed seconds tokens_per_second temperature top_k top_p [min_p] [typical]\n"
+        " txl generate: samples prompt_tokens unknown tokens done seed seconds\n"
+        "     tokens_per_second temperature top_k top_p [min_p] [typical]\n"
         "     [repetition_penalty repeat_last] [no_repeat_ngram] eos [end]\n"
         "     allow_unk text tgt_len mem_len clamp_len same_length\n"
         "     same_length_reach layer_norm_eps memory_start cluster_order [unwrap]\n"
@@ -627,6 +628,11 @@ static const struct example examples[] = {
      "continue every line's prompt, {\"prompt\": \"She said\"}"},
     {0}};
 
+/* The options of -h. */
+static const char *const brief[] = {"prompt", "prompt-text", "interactive", "tokens",
+                                    "end",    "samples",     "temperature", "seed",
+                                    "json",   "model",       NULL};
+
 const struct command generate_command = {
     .name = "generate",
     .summary = "continue a prompt with generated text",
@@ -637,6 +643,7 @@ const struct command generate_command = {
     .operand_hint = "--prompt FILE continues the text of a file, --prompt-text STRING one of your "
                     "own",
     .options = options,
+    .brief = brief,
     .examples = examples,
     .notes = notes,
     .defaults = &generate_defaults,

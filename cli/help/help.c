@@ -39,11 +39,12 @@ static void print_overview(void) {
           stdout);
     for (size_t i = 0; commands[i]; i++)
         printf("  %-12s%s\n", commands[i]->name, commands[i]->summary);
+    printf("  %-12s%s\n", manual_command.name, manual_command.summary);
     fputs("\nExamples:\n"
           "  echo \"It was a dark and stormy night\" | txl generate -n 300\n"
           "  txl ppl novel.txt\n\n"
-          "'txl COMMAND --help' explains a command. The exit status is 0 for success,\n"
-          "1 for a failure, 2 for wrong usage, 130 after Ctrl-C.\n",
+          "'txl COMMAND -h' explains a command in brief, --help in full. The exit status\n"
+          "is 0 for success, 1 for a failure, 2 for wrong usage, 130 after Ctrl-C.\n",
           stdout);
 }
 

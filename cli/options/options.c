@@ -648,6 +648,7 @@ int options_parse(const struct command *command, int argc, char **argv, void *va
     *operands = (struct operands){0};
     opterr = 0;
     int result;
+    bool brief = false;
     while ((result = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
         if (result == '?' || result == ':')
             return wrong_option(command, result, argv);
@@ -655,13 +656,14 @@ int options_parse(const struct command *command, int argc, char **argv, void *va
                                            ? &command->options[(result - ROW_VALUE) % MAX_OPTIONS]
                                            : row_of_letter(command->options, result);
         old = result >= ROW_VALUE + MAX_OPTIONS ? row : old;
+        brief = brief || result == 'h'; /* --help has the row's number */
         int status = set_value(command, row, optarg, values);
         if (status != OPTIONS_RUN)
             return status;
     }
     const struct common_options *common = values;
     if (common->help) {
-        options_help(command, stdout);
+        (brief ? options_brief_help : options_help)(command, stdout);
         return output_finish(STATUS_OK);
     }
     terminal_set_quiet(common->quiet);
@@ -826,6 +828,34 @@ static void print_operands(const struct operand_row *row, FILE *out) {
         print_entry(fprintf(out, "  %s", row->name), row->help, options_operand_standard(row), out);
 }
 
+static void print_examples(const struct command *command, FILE *out) {
+    if (!command->examples)
+        return;
+    fputs("\nExamples:\n", out);
+    for (const struct example *e = command->examples; e->command; e++)
+        fprintf(out, "  %s\n      %s\n", e->command, e->purpose);
+}
+
+static bool is_brief(const struct command *command, const struct option_row *row) {
+    const char *const *name = command->brief;
+    while (name && *name && strcmp(*name, row->name) != 0)
+        name++;
+    return !name || *name;
+}
+
+void options_brief_help(const struct command *command, FILE *out) {
+    size_t n = 0;
+    print_usage(command, out);
+    print_prose(command->description, 0, out);
+    print_examples(command, out);
+    fputs("\nOptions:\n", out);
+    for (const struct option_row *row = command->options; row->name; row++, n++)
+        if (is_brief(command, row))
+            print_option(row, out);
+    if (command->brief || command->notes)
+        fprintf(out, "\n'txl %s --help' explains all %zu options.\n", command->name, n);
+}
+
 void options_help(const struct command *command, FILE *out) {
     print_usage(command, out);
     print_prose(command->description, 0, out);
@@ -840,9 +870,5 @@ void options_help(const struct command *command, FILE *out) {
         fprintf(out, "\n%s:\n", note->title);
         print_prose(note->text, 2, out);
     }
-    if (command->examples) {
-        fputs("\nExamples:\n", out);
-        for (const struct example *e = command->examples; e->command; e++)
-            fprintf(out, "  %s\n      %s\n", e->command, e->purpose);
-    }
+    print_examples(command, out);
 }

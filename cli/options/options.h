@@ -101,9 +101,10 @@ struct operands {
 
 struct command {
     const char *name;
-    const char *summary;                /* one line, lower case, no full stop */
-    const char *description;            /* paragraphs divided by an empty line */
-    const struct option_row *options;   /* ends with a row without a name */
+    const char *summary;              /* one line, lower case, no full stop */
+    const char *description;          /* paragraphs divided by an empty line */
+    const struct option_row *options; /* ends with a row without a name */
+    const char *const *brief; /* the options of -h, ends with NULL; NULL: all, they are few */
     const struct operand_row *operands; /* ends with a row without a name; NULL: none */
     const char *operand_hint; /* added to the error about an unexpected argument; NULL: nothing */
     const struct example *examples; /* ends with a row without a command; NULL: none */
@@ -143,7 +144,9 @@ extern const char *const options_invalid[]; /* refuse, replace */
                "print nothing on standard error but errors: no progress, hints, notes "            \
                "or summary line",                                                                  \
                .letter = 'q'),                                                                     \
-        OPTION_ROW("help", OPTION_FLAG, offsetof(struct common_options, help), "print this help",  \
+        OPTION_ROW("help", OPTION_FLAG, offsetof(struct common_options, help),                     \
+                   "print this help; "                                                             \
+                   "-h: in brief",                                                                 \
                    .letter = 'h')
 
 #define MODEL_ROW                                                                                  \
@@ -245,6 +248,9 @@ int options_check_output(const struct command *command, const void *values,
                          const struct named_file *output);
 
 void options_help(const struct command *command, FILE *out);
+
+/* -h: the usage, the examples and the options that most need. */
+void options_brief_help(const struct command *command, FILE *out);
 
 /* Prints that the `what` (command, option, setting) `name`, with `mark` before it, is unknown, and
  * names the `nearest` one unless NULL.  Returns STATUS_USAGE.  `command` NULL: txl itself. */

@@ -750,6 +750,11 @@ static int run(const struct command *command, void *values, struct operands *fil
     return status;
 }
 
+/* The options of -h. */
+static const char *const brief[] = {"per-line", "items",   "per-token", "per-word",
+                                    "report",   "compare", "preset",    "batch",
+                                    "json",     "model",   NULL};
+
 const struct command ppl_command = {
     .name = "ppl",
     .summary = "measure perplexity and bits per character of texts",
@@ -761,6 +766,7 @@ const struct command ppl_command = {
         "and left out, with --json by an object with its file and the error; the exit status "
         "is then 1.",
     .options = ppl_option_rows,
+    .brief = brief,
     .operands = ppl_operands,
     .examples = ppl_examples,
     .notes = ppl_notes,

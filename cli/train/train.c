@@ -1050,6 +1050,10 @@ static const struct example examples[] = {
     {"txl train novel.txt -o mine.txl --resume s.state", "the rest of an interrupted run"},
     {0}};
 
+/* The options of -h. */
+static const char *const brief[] = {"output", "init",  "valid",  "vocab", "steps", "hours",
+                                    "resume", "state", "report", "seed",  NULL};
+
 const struct command train_command = {
     .name = "train",
     .summary = "make a model from text, or train one further",
@@ -1058,6 +1062,7 @@ const struct command train_command = {
         "other commands. Without --init the model is new, and its vocabulary comes from the "
         "text.",
     .options = train_option_rows,
+    .brief = brief,
     .operands = operands,
     .examples = examples,
     .notes = notes,
