@@ -103,15 +103,17 @@ enum {
 struct bench_options {
     struct common_options common;
     struct session_options session; /* mem_len stays unset: mem_lens replaces it */
-    const char *mem_lens;
+    const char *mem_lens, *sliding;
     int shape, type, mode;
     int64_t batch;
     double seconds;
     bool json;
 };
 
-enum mode { MODE_SCORE, MODE_GENERATE, MODE_REFRESHED, MODE_TRAIN };
+/* --mode has no sliding, which --sliding asks for. */
+enum mode { MODE_SCORE, MODE_GENERATE, MODE_REFRESHED, MODE_TRAIN, MODE_SLIDING };
 static const char *const modes[] = {"score", "generate", "refreshed", "train", NULL};
+static const char *const mode_names[] = {"score", "generate", "refreshed", "train", "sliding"};
 
 /* One run of the command. */
 struct bench {
@@ -127,6 +129,7 @@ struct bench {
     float *nats;  /* [unit] */
     int32_t last; /* the last generated id */
     int measurements;
+    double rate; /* of the last one */
 };
 
 struct measurement {
@@ -199,6 +202,18 @@ static txl_status generate_round(struct bench *b, size_t *tokens, txl_error *err
     return status;
 }
 
+/* A token of a vanilla Transformer's evaluation: a segment of tgt_len tokens from nothing, of which
+ * the last is predicted. */
+static txl_status slide_once(struct bench *b, size_t *tokens, txl_error *error) {
+    size_t n = (size_t)b->settings.tgt_len;
+    draw_ids(b, n + 1);
+    *tokens = 1;
+    txl_session_reset(b->session);
+    txl_status status = n > 1 ? txl_session_feed(b->session, b->ids, n - 1, error) : TXL_OK;
+    return status ? status
+                  : txl_session_score(b->session, b->ids + n - 1, 1, b->ids + n, b->nats, error);
+}
+
 static txl_status work_once(struct bench *b, enum mode mode, size_t *tokens, txl_error *error) {
     switch (mode) {
     case MODE_SCORE:
@@ -207,6 +222,8 @@ static txl_status work_once(struct bench *b, enum mode mode, size_t *tokens, txl
         return generate_one(b, tokens, error);
     case MODE_REFRESHED:
         return generate_round(b, tokens, error);
+    case MODE_SLIDING:
+        return slide_once(b, tokens, error);
     case MODE_TRAIN:
         break;
     }
@@ -276,8 +293,8 @@ static bool take_sample(struct bench *b, struct measurement *m, double seconds) 
 /* The first sample is a warm-up and does not count. */
 static bool take_samples(struct bench *b, struct measurement *m) {
     double seconds = b->options->seconds, slice = seconds / SAMPLES, unused;
-    static const char *const tasks[] = {"scoring", "generating", "generating in rounds",
-                                        "training"};
+    static const char *const tasks[] = {"scoring", "generating", "generating in rounds", "training",
+                                        "scoring from windows"};
     struct progress progress;
     progress_start(&progress, tasks[m->mode], "samples");
     bool good = work_for(b, m->mode, slice, &unused);
@@ -337,12 +354,17 @@ static json_t *number_unless(bool without, int64_t n) {
     return without ? json_null() : json_integer((json_int_t)n);
 }
 
+/* How many times as fast the memory is as the windows. */
+static double ratio_of(const struct bench *b, const struct result *r) {
+    return b->rate / r->rate;
+}
+
 static json_t *speed_to_json(const struct bench *b, const struct result *r) {
     bool rounds = r->mode == MODE_REFRESHED;
     return json_pack(
         "{s:s, s:s, s:s, s:s, s:i, s:i, s:o, s:f, s:f, s:f, s:I, s:I, s:f, s:f, s:s, s:f, s:f, "
-        "s:s, s:s, s:o, s:o}",
-        "mode", modes[r->mode], "type", txl_model_type(b->model.handle), "memory_type",
+        "s:s, s:s, s:o, s:o, s:o*}",
+        "mode", mode_names[r->mode], "type", txl_model_type(b->model.handle), "memory_type",
         memory_types[b->settings.memory_type], "compute", session_computes[b->settings.compute],
         "threads", b->settings.threads, "tgt_len", b->settings.tgt_len, "mem_len",
         number_unless(rounds, b->settings.mem_len), "tokens_per_second", r->rate, "p10", r->p10,
@@ -350,14 +372,15 @@ static json_t *speed_to_json(const struct bench *b, const struct result *r) {
         (json_int_t)r->flops, "read_bandwidth", r->bandwidth, "sgemm_peak", r->sgemm, "instruction",
         r->instruction, "instruction_peak", r->peak, "share_of_limit", r->share, "kernels",
         txl_kernels_name(NULL), "blas", txl_blas_name(), "refresh",
-        number_unless(!rounds, REFRESH_TOKENS), "known", number_unless(!rounds, KNOWN_TOKENS));
+        number_unless(!rounds, REFRESH_TOKENS), "known", number_unless(!rounds, KNOWN_TOKENS),
+        "ratio", r->mode == MODE_SLIDING ? json_real(ratio_of(b, r)) : NULL);
 }
 
 static json_t *training_to_json(const struct bench *b, const struct result *r) {
     return json_pack(
         "{s:s, s:s, s:i, s:f, s:i, s:i, s:i, s:f, s:f, s:f, s:I, s:I, s:f, s:s, s:f, s:f, s:s, "
         "s:s}",
-        "mode", modes[r->mode], "compute", train_computes[b->training.how.bf16], "batch",
+        "mode", mode_names[r->mode], "compute", train_computes[b->training.how.bf16], "batch",
         b->training.how.batch, "dropout", b->training.how.dropout, "threads", b->settings.threads,
         "tgt_len", b->settings.tgt_len, "mem_len", b->settings.mem_len, "tokens_per_second",
         r->rate, "p10", r->p10, "p90", r->p90, "memory_bytes", (json_int_t)b->training.bytes,
@@ -369,7 +392,7 @@ static json_t *training_to_json(const struct bench *b, const struct result *r) {
 /* Both limits apply to a round. */
 static void say_limits(const struct result *r, char *needs, char *has, size_t size) {
     const double giga = 1e-9;
-    if (r->mode == MODE_SCORE || r->mode == MODE_TRAIN) {
+    if (r->mode == MODE_SCORE || r->mode == MODE_TRAIN || r->mode == MODE_SLIDING) {
         snprintf(needs, size, "%7.3f GFLOP", giga * r->flops);
         snprintf(has, size, "%7.1f GFLOP/s", giga * r->peak);
     } else if (r->mode == MODE_GENERATE) {
@@ -393,9 +416,15 @@ static bool print_text(const struct bench *b, const struct result *r) {
     const char *limit = r->mode == MODE_GENERATE    ? "reading"
                         : r->mode == MODE_REFRESHED ? "reading and "
                                                     : "";
-    return output_line("%-9s %8s %9.1f %9.1f %9.1f  %-13s  %-15s  %4.0f %%  %s%s", modes[r->mode],
-                       mem_len, r->rate, r->p10, r->p90, needs, has, 100 * r->share, limit,
+    const int digits = r->mode == MODE_SLIDING ? 3 : 1;
+    return output_line("%-9s %8s %9.*f %9.*f %9.*f  %-13s  %-15s  %4.0f %%  %s%s",
+                       mode_names[r->mode], mem_len, digits, r->rate, digits, r->p10, digits,
+                       r->p90, needs, has, 100 * r->share, limit,
                        r->mode == MODE_GENERATE ? "" : r->instruction) &&
+           (r->mode != MODE_SLIDING ||
+            output_line("a memory of %d tokens is %.*f times as fast as windows of %d",
+                        b->settings.tgt_len, ratio_of(b, r) < 10, ratio_of(b, r),
+                        b->settings.tgt_len)) &&
            output_flush();
 }
 
@@ -425,6 +454,8 @@ static bool measure_mode(struct bench *b, enum mode mode, const txl_settings *se
         .mode = mode, .costs = {.flops = b->training.flops}, .products = products_of(b, mode)};
     if (mode != MODE_TRAIN)
         txl_model_costs(b->model.handle, settings, &m.costs);
+    if (mode == MODE_SLIDING)
+        m.costs.flops *= (uint64_t)settings->tgt_len;
     if (mode == MODE_SCORE)
         m.costs.flops += target_flops(b->model.handle);
     if (!take_samples(b, &m))
@@ -434,6 +465,7 @@ static bool measure_mode(struct bench *b, enum mode mode, const txl_settings *se
                    : mode == MODE_TRAIN ? output_json(training_to_json(b, &r))
                                         : output_json(speed_to_json(b, &r));
     b->measurements++;
+    b->rate = r.rate;
     return printed;
 }
 
@@ -461,6 +493,8 @@ static bool measure_training(struct bench *b) {
 }
 
 static bool is_wanted(const struct bench *b, enum mode mode) {
+    if (b->options->sliding)
+        return mode == MODE_SCORE;
     return b->options->mode == CHOICE_UNSET || b->options->mode == (int)mode;
 }
 
@@ -479,6 +513,26 @@ static bool measure_memory(struct bench *b, int mem_len) {
             good = measure_mode(b, mode, &b->settings);
     txl_session_free(b->session);
     b->session = NULL;
+    return good;
+}
+
+/* Measures scoring with a memory of `window` tokens, then each token from a window of so many. */
+static bool measure_sliding(struct bench *b, int window) {
+    int32_t *ids = reallocarray(b->ids, larger(b->unit, (size_t)window) + 1, sizeof *ids);
+    if (!ids)
+        return terminal_error("out of memory");
+    b->ids = ids;
+    const txl_settings before = b->settings;
+    bool good = measure_memory(b, window);
+    b->settings.tgt_len = window;
+    b->settings.mem_len = 0;
+    b->settings.same_length = false;
+    good = good && session_open(&b->model, &b->settings, &b->session) &&
+           measure_mode(b, MODE_SLIDING, &b->settings);
+    txl_session_free(b->session);
+    b->session = NULL;
+    b->settings = before;
+    b->settings.mem_len = window;
     return good;
 }
 
@@ -526,6 +580,11 @@ static bool set_up(struct bench *b) {
         {b->options->mode == MODE_REFRESHED, "--mode refreshed",
          "which sees what is to the left alone"},
     };
+    const struct meaningless not_there[] = {
+        {b->options->sliding, "--sliding", "which has no such evaluation"},
+    };
+    if (!model_allows(&b->model, not_there, sizeof not_there / sizeof *not_there))
+        return false;
     if (!model_needs_both_sides(&b->model, not_here, sizeof not_here / sizeof *not_here))
         return false;
     txl_model_defaults(b->model.handle, &b->settings);
@@ -550,7 +609,8 @@ static int measure_all(struct bench *b, const int *mem_lens, size_t n) {
     double start = terminal_seconds();
     bool good = true;
     for (size_t i = 0; i < n && good && b->options->mode != MODE_REFRESHED; i++)
-        good = measure_memory(b, mem_lens[i]);
+        good =
+            b->options->sliding ? measure_sliding(b, mem_lens[i]) : measure_memory(b, mem_lens[i]);
     if (good && model_sees_both_sides(&b->model) && is_wanted(b, MODE_REFRESHED))
         good = measure_rounds(b);
     int status = STATUS_OK;
@@ -577,7 +637,20 @@ static int check_options(const struct command *command, const struct bench_optio
         return options_wrong(command, "--batch needs --mode train");
     if (trains && options->session.compute == TXL_COMPUTE_INT8)
         return options_wrong(command, "--mode train has no --compute int8, only f32 and bf16");
+    if (options->sliding && (options->mode != CHOICE_UNSET || options->mem_lens ||
+                             options->session.same_length != CHOICE_UNSET))
+        return options_wrong(command, "--sliding replaces --mode, --mem-lens and --same-length");
     return OPTIONS_RUN;
+}
+
+/* The lengths of --mem-len or --sliding, [n]; false if they are none. */
+static bool list_lengths(const struct bench_options *options, int **list, size_t *n) {
+    const char *given = options->sliding ? options->sliding : options->mem_lens;
+    *list = given ? number_list(given, n) : NULL;
+    bool good = !given || *list;
+    for (size_t i = 0; i < *n && good && options->sliding; i++)
+        good = (*list)[i] >= 1 && (*list)[i] <= TXL_MAX_TGT_LEN;
+    return good;
 }
 
 static const struct bench_options defaults = {.session = SESSION_UNSET,
@@ -595,9 +668,13 @@ static int run(const struct command *command, void *values, struct operands *ope
     int status = check_options(command, options);
     if (status != OPTIONS_RUN)
         return status;
-    if (options->mem_lens && !(list = number_list(options->mem_lens, &n))) {
-        return options_wrong(command, "--mem-lens '%s' is not a list of whole numbers",
-                             options->mem_lens);
+    if (!list_lengths(options, &list, &n)) {
+        free(list);
+        return options->sliding
+                   ? options_wrong(command, "--sliding '%s' is not a list of numbers from 1 to %d",
+                                   options->sliding, TXL_MAX_TGT_LEN)
+                   : options_wrong(command, "--mem-lens '%s' is not a list of whole numbers",
+                                   options->mem_lens);
     }
     struct bench bench = {.options = options, .random = {SEED}, .draws = {.seed = SEED}};
     status = STATUS_FAILURE;
@@ -626,6 +703,10 @@ static const struct option_row options[] = {
      "commas between them",
      .section = "Segments and memory", .argument = "LIST", .standard = "the checkpoint's",
      .old = "mem-len"},
+    {"sliding", OPTION_STRING, PLACE(sliding),
+     "score with each of these numbers of tokens of memory, and as vanilla Transformers are "
+     "evaluated: each token from a window of so many, computed anew",
+     .argument = "LIST"},
     TGT_LEN_ROW(.standard = "the checkpoint's", .offset = PLACE(session.tgt_len)),
     CLAMP_LEN_ROW(.standard = "the checkpoint's", .offset = PLACE(session.clamp_len)),
     SAME_LENGTH_ROW(.standard = "the checkpoint's", .offset = PLACE(session.same_length)),
@@ -659,6 +740,8 @@ static const struct note notes[] = {
      "A sample of refreshed (XLNet) is a round: a block of 200 tokens, then 16 "
      "new ones; all but the first new one read the weights. Its share is the time that "
      "both limits allow, divided by the time taken.\n\n"
+     "With --sliding a row of scoring with the memory is followed by one of the windows, at least "
+     "four tokens, and by the ratio of both; so the paper's table 9 was made.\n\n"
      "The tokens are drawn at random by Zipf's law."},
     {"Training",
      "--mode train takes steps of txl train, in f32 or with --compute bf16 in bf16. Only "
@@ -666,21 +749,23 @@ static const struct note notes[] = {
      "matrix three times, once forward and once for each gradient; for rows of memory the "
      "matrices of keys and values twice; for position rows their own matrix twice; and "
      "attention's three products three times over the positions that a token sees."},
-    {"JSON", "The fields, of each measurement:\n\n"
-             " mode type memory_type compute threads tgt_len mem_len\n"
-             " tokens_per_second p10 p90 bytes_per_token flops_per_token\n"
-             " read_bandwidth\n"
-             " sgemm_peak instruction instruction_peak share_of_limit\n"
-             " kernels blas refresh known\n\n"
-             "or with --mode train\n\n"
-             " mode compute batch dropout threads tgt_len mem_len\n"
-             " tokens_per_second p10 p90 memory_bytes flops_per_token\n"
-             " sgemm_peak instruction instruction_peak share_of_limit\n"
-             " kernels blas\n\n"
-             "read_bandwidth is in bytes a second, sgemm_peak and instruction_peak in operations "
-             "a second. instruction is what multiplies the weights, or sgemm. memory_bytes is the "
-             "memory of the training, without the text. Only mode refreshed has refresh and "
-             "known; only the others have mem_len."},
+    {"JSON",
+     "The fields, of each measurement:\n\n"
+     " mode type memory_type compute threads tgt_len mem_len\n"
+     " tokens_per_second p10 p90 bytes_per_token flops_per_token\n"
+     " read_bandwidth\n"
+     " sgemm_peak instruction instruction_peak share_of_limit\n"
+     " kernels blas refresh known\n\n"
+     "or with --mode train\n\n"
+     " mode compute batch dropout threads tgt_len mem_len\n"
+     " tokens_per_second p10 p90 memory_bytes flops_per_token\n"
+     " sgemm_peak instruction instruction_peak share_of_limit\n"
+     " kernels blas\n\n"
+     "read_bandwidth is in bytes a second, sgemm_peak and instruction_peak in operations "
+     "a second. instruction is what multiplies the weights, or sgemm. memory_bytes is the "
+     "memory of the training, without the text. Only mode refreshed has refresh and "
+     "known; only the others have mem_len. With --sliding the windows have the mode sliding, "
+     "tgt_len is their length, and ratio is how many times as fast the memory is."},
     SUMMARY_NOTE(
         " txl bench: measurements seconds tgt_len mem_len clamp_len same_length\n"
         "     same_length_reach layer_norm_eps memory_start cluster_order type\n"
@@ -697,6 +782,7 @@ static const struct example examples[] = {
     {"txl bench --shape xlnet-base --mode refreshed", "as txl generate works by default"},
     {"txl bench --model wt103.txl --mem-lens 0,400,1600 --json",
      "what memory costs, for a program"},
+    {"txl bench --sliding 128", "how much faster the memory is than windows"},
     {"txl bench --mode train --shape small --compute bf16", "steps of training a small model"},
     {0}};
 
