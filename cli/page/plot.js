@@ -73,7 +73,7 @@ function plot(figure, { name, series, x, y, at, next, textAt, pick }) {
   svg.append(note(y.label, 0, 11, "start"), note(x.label, right, height - 4, "end"));
 
   series.forEach(({ points, dots, level }, i) => {
-    const kind = ["first", "second"][i];
+    const kind = ["first", "second", "third"][i];
     const places = points.filter(([, value]) => Number.isFinite(value))
       .map(([value, other]) => [across(value), down(other)]);
     if (level !== undefined) {

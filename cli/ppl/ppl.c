@@ -24,6 +24,7 @@
 struct ppl {
     const struct ppl_options *options;
     struct model model, other; /* other: --compare */
+    struct model *group;       /* [compare.n]: of --recl; the one that is swept is in `model` */
     int text;                  /* TEXT_RAW, TEXT_TOKENS */
     txl_settings settings, other_settings;
     int64_t streams;
@@ -53,11 +54,11 @@ static bool has_before(const struct ppl_options *options) {
 
 /* Whether a page shows beside the learning model how the same one does without. */
 static bool compares_with_itself(const struct ppl *ppl) {
-    return ppl->options->dynamic.on && ppl->options->report && !ppl->options->compare;
+    return ppl->options->dynamic.on && ppl->options->report && !ppl_other(ppl->options);
 }
 
 static bool compares(const struct ppl *ppl) {
-    return ppl->options->compare || compares_with_itself(ppl);
+    return ppl_other(ppl->options) || compares_with_itself(ppl);
 }
 
 /* ---- Settings ----------------------------------------------------------------------------- */
@@ -140,6 +141,29 @@ static int64_t choose_streams(const struct ppl *ppl) {
 
 /* ---- What a run needs --------------------------------------------------------------------- */
 
+/* Opens the models of --recl beside the first. */
+static bool open_group(struct ppl *ppl) {
+    const struct string_list *paths = &ppl->options->compare;
+    struct recl *recl = &ppl->sweep.recl;
+    recl->n_model = ppl->options->recl ? paths->n + 1 : 1;
+    recl->n_length = (size_t)ppl->sweep.n;
+    recl->length = ppl->sweep.mem_len;
+    recl->model = calloc(recl->n_model, sizeof *recl->model);
+    ppl->group = calloc(recl->n_model, sizeof *ppl->group);
+    if (!recl->model || !ppl->group)
+        return terminal_error("out of memory");
+    recl->model[0] = ppl->model.name;
+    for (size_t i = 1; i < recl->n_model; i++) {
+        struct common_options common = ppl->options->common;
+        common.model = paths->items[i - 1];
+        if (!model_open(&ppl->group[i], &common) ||
+            !comparison_possible(&ppl->model, &ppl->group[i]))
+            return false;
+        recl->model[i] = ppl->group[i].name;
+    }
+    return true;
+}
+
 static bool open_models(struct ppl *ppl) {
     const struct ppl_options *options = ppl->options;
     if (!model_open(&ppl->model, &options->common) ||
@@ -150,27 +174,34 @@ static bool open_models(struct ppl *ppl) {
         return false;
     ppl->streams = choose_streams(ppl);
     ppl->comparison.n_token = (size_t)txl_model_n_token(ppl->model.handle);
-    if (!options->compare)
+    if (!open_group(ppl))
+        return false;
+    if (!ppl_other(options))
         return true;
     struct common_options other = options->common;
-    other.model = options->compare;
+    other.model = ppl_other(options);
     if (!model_open(&ppl->other, &other) || !comparison_possible(&ppl->model, &ppl->other) ||
         !choose_settings(options, &ppl->other, &ppl->other_settings))
         return false;
     return true;
 }
 
+/* What the paper has for the model with --preset; NULL: none. */
+static const char *paper_result(const struct ppl *ppl) {
+    const struct published *published =
+        ppl->options->preset == CHOICE_UNSET ? NULL : published_find(ppl->model.handle);
+    return published ? published->result : NULL;
+}
+
 static void describe_run(struct ppl *ppl) {
     const struct ppl_options *options = ppl->options;
-    const struct published *published =
-        options->preset == CHOICE_UNSET ? NULL : published_find(ppl->model.handle);
     ppl->setup = (struct setup){.words = model_unit(ppl->model.handle) != TXL_UNIT_CHARACTER,
                                 .pieces = model_unit(ppl->model.handle) == TXL_UNIT_PIECE,
                                 .corrected = !tables_correct(ppl->model.handle, options) ? NULL
                                              : options->per_word                         ? "words"
                                                                  : "regions",
                                 .no_eos = options->no_eos,
-                                .published = published ? published->result : NULL,
+                                .published = paper_result(ppl),
                                 .in_table = options->sweep_memory != NULL,
                                 .ids = options->ids,
                                 .replaces_unknown = txl_model_unk(ppl->model.handle) >= 0,
@@ -183,19 +214,19 @@ static void describe_run(struct ppl *ppl) {
                                         : options->both_sides         ? "both-sides"
                                                                       : "segments",
                                 .text = text_form(ppl->model.handle, ppl->text, options->ids)};
-    ppl->evaluation = (struct evaluation){.model = ppl->model.handle,
-                                          .options = options,
-                                          .raw = ppl->text == TEXT_RAW,
-                                          .streams = (uint64_t)ppl->streams,
-                                          .stream = ppl->shard.number,
-                                          .comparison = compares(ppl) ? &ppl->comparison : NULL,
-                                          .tables = &ppl->tables,
-                                          .heat = options->heat ? &ppl->heat : NULL,
-                                          .report = options->report ? &ppl->report : NULL,
-                                          .progress = &ppl->progress,
-                                          .alone = options->per_line || options->items.n > 0 ||
-                                                   has_before(options),
-                                          .passes = options->sweep_memory ? ppl->sweep.n : 1};
+    ppl->evaluation = (struct evaluation){
+        .model = ppl->model.handle,
+        .options = options,
+        .raw = ppl->text == TEXT_RAW,
+        .streams = (uint64_t)ppl->streams,
+        .stream = ppl->shard.number,
+        .comparison = compares(ppl) ? &ppl->comparison : NULL,
+        .tables = &ppl->tables,
+        .heat = options->heat ? &ppl->heat : NULL,
+        .report = options->report ? &ppl->report : NULL,
+        .progress = &ppl->progress,
+        .alone = options->per_line || options->items.n > 0 || has_before(options),
+        .passes = options->sweep_memory ? ppl->sweep.n * (int)ppl->sweep.recl.n_model : 1};
 }
 
 static bool open_tables(struct ppl *ppl) {
@@ -243,7 +274,7 @@ static void add_observers(struct ppl *ppl) {
 static bool open_predictors(struct ppl *ppl) {
     struct predictor *predictors = ppl->predictors;
     const struct ppl_options *options = ppl->options;
-    if (options->compare) {
+    if (ppl_other(options)) {
         if (!session_open(&ppl->other, &ppl->other_settings, &predictors[1].session))
             return false;
         txl_session_settings(predictors[1].session, &ppl->other_settings);
@@ -278,7 +309,7 @@ static bool state_settings(struct ppl *ppl) {
                                .order = items_ordered(&ppl->items) ? "given" : NULL};
     if (ppl->options->both_sides)
         run.both_sides = ppl->options->within_word == WITHIN_WORD_LEFT ? "word-left" : "yes";
-    if (ppl->options->compare &&
+    if (ppl_other(ppl->options) &&
         !evaluated_set(&ppl->setup.other, &ppl->other, &ppl->other_settings, &run))
         return false;
     if (compares_with_itself(ppl) &&
@@ -484,7 +515,7 @@ static bool end_outputs(struct ppl *ppl, bool learned) {
     for (size_t i = 0; i < n && ppl->cut; i++)
         if (files[i]->open && files[i]->is_whole)
             good = refuse_part(files[i]->name);
-    if (!good || !report_end(&ppl->report, ppl->model.name) || !outfiles_finish(files, n))
+    if (!good || !report_end(&ppl->report, ppl->sweep.recl.model[0]) || !outfiles_finish(files, n))
         return false;
     print_held(ppl);
     output_flush();
@@ -533,11 +564,11 @@ static int score_files(struct ppl *ppl, char **files, int n_files) {
 static bool sweep_pass(struct ppl *ppl, const char *path, struct input *input) {
     struct evaluation *evaluation = &ppl->evaluation;
     struct result result;
+    const int length = evaluation->pass % ppl->sweep.n;
     bool reported = ppl->options->report && evaluation->pass == sweep_longest(&ppl->sweep);
-    ppl->settings.mem_len = ppl->sweep.mem_len[evaluation->pass];
+    ppl->settings.mem_len = ppl->sweep.mem_len[length];
     evaluation->report = reported ? &ppl->report : NULL;
-    if (!input_rewind(input) || !sweep_start(&ppl->sweep, evaluation->pass == 0) ||
-        !open_scorer(ppl))
+    if (!input_rewind(input) || !sweep_start(&ppl->sweep, length == 0) || !open_scorer(ppl))
         return false;
     scorer_observe(&evaluation->scorer, sweep_token, &ppl->sweep);
     txl_status status = evaluate(evaluation, path, input, &result);
@@ -551,25 +582,54 @@ static bool sweep_pass(struct ppl *ppl, const char *path, struct input *input) {
     bool printed =
         ppl->options->json
             ? output_json(to_json(ppl, &result))
-            : (evaluation->pass > 0 || sweep_print_header(&ppl->setup, &result)) &&
+            : (length > 0 || ppl->sweep.recl.n_model == 1 || output_line("%s", ppl->model.name)) &&
+                  (length > 0 || sweep_print_header(&ppl->setup, &result)) &&
                   sweep_print_row(&ppl->setup, &result, ppl->settings.mem_len, &ppl->sweep);
     if (printed)
         result_print_summary(&ppl->setup, 1, &result);
     return printed || output_closed();
 }
 
+/* Another model of the group takes its turn. */
+static bool next_model(struct ppl *ppl, size_t i) {
+    const struct model before = ppl->model;
+    ppl->model = ppl->group[i];
+    ppl->group[i] = before;
+    ppl->evaluation.model = ppl->model.handle;
+    ppl->setup.published = paper_result(ppl);
+    return choose_settings(ppl->options, &ppl->model, &ppl->settings);
+}
+
+/* Prints the relative effective context lengths, and gives them to the page. */
+static bool tell_recl(struct ppl *ppl) {
+    struct recl *recl = &ppl->sweep.recl;
+    size_t n = recl->nats.length / sizeof(float) / recl->n_model / recl->n_length;
+    if (!ppl->sweep.keeps || n == 0)
+        return true;
+    if (!recl_compute(recl, n))
+        return terminal_error("out of memory");
+    if (ppl->options->report && !(ppl->report.recl = recl_to_json(recl)))
+        return terminal_error("out of memory");
+    return (ppl->options->json ? output_json(json_pack("{s:o}", "recl", recl_to_json(recl)))
+                               : recl_print(recl)) ||
+           output_closed();
+}
+
 static bool sweep_input(struct ppl *ppl, const char *path, struct input *input) {
     struct evaluation *evaluation = &ppl->evaluation;
     bool good = input_make_seekable(input);
     start_progress(ppl, input);
-    for (; good && evaluation->pass < ppl->sweep.n; evaluation->pass++) {
-        good = sweep_pass(ppl, path, input);
+    for (; good && evaluation->pass < evaluation->passes; evaluation->pass++) {
+        const int model = evaluation->pass / ppl->sweep.n;
+        if (model > 0 && evaluation->pass % ppl->sweep.n == 0)
+            good = next_model(ppl, (size_t)model);
+        good = good && sweep_pass(ppl, path, input);
         close_scorer(ppl);
         if (signals_stopped() || output_closed())
             break;
     }
     progress_end(&ppl->progress);
-    return good;
+    return good && (evaluation->pass < evaluation->passes || tell_recl(ppl));
 }
 
 static int sweep_file(struct ppl *ppl, const char *path) {
@@ -581,13 +641,13 @@ static int sweep_file(struct ppl *ppl, const char *path) {
     }
     if (!good)
         show_failure(ppl, path);
-    ppl->cut = output_closed() && ppl->evaluation.pass < ppl->sweep.n;
+    ppl->cut = output_closed() && ppl->evaluation.pass < ppl->evaluation.passes;
     if (good && !signals_stopped())
         good = end_outputs(ppl, false);
     int status = good && !ppl->lacks ? STATUS_OK : STATUS_FAILURE;
     if (signals_stopped()) {
         terminal_note("interrupted: %d of %d memory lengths were scored", ppl->evaluation.pass,
-                      ppl->sweep.n);
+                      ppl->evaluation.passes);
         status = signals_status();
     }
     return output_finish(status);
@@ -626,6 +686,11 @@ static int parse_arguments(const struct command *command, struct ppl *ppl) {
         return options_wrong(command, "--sweep-memory '%s': a list such as 0,128,640 is expected",
                              options->sweep_memory);
     }
+    ppl->sweep.keeps = options->recl;
+    for (int i = 1; options->recl && i <= ppl->sweep.n; i++)
+        if (ppl->sweep.n < 2 ||
+            (i < ppl->sweep.n && ppl->sweep.mem_len[i] <= ppl->sweep.mem_len[i - 1]))
+            return options_wrong(command, "--recl needs lengths that rise, two or more");
     const char *wrong = items_names_parse(&ppl->items.names, &options->columns);
     if (wrong && ppl->items.names.lacks_memory) {
         terminal_error("out of memory");
@@ -743,6 +808,9 @@ static int run(const struct command *command, void *values, struct operands *fil
     free(ppl->begins);
     items_close(&ppl->items);
     evaluation_free(&ppl->evaluation);
+    for (size_t i = 1; ppl->group && i < ppl->sweep.recl.n_model; i++)
+        model_close(&ppl->group[i]);
+    free(ppl->group);
     sweep_free(&ppl->sweep);
     model_close(&ppl->other);
     model_close(&ppl->model);

@@ -11,6 +11,10 @@ static bool changes_session(const struct session_options *options) {
     return memcmp(options, &unset, sizeof unset) != 0;
 }
 
+const char *ppl_other(const struct ppl_options *o) {
+    return o->compare.n > 0 && !o->recl ? o->compare.items[0] : NULL;
+}
+
 int ppl_tables_shown(const struct ppl_options *o) {
     return table_is_standard_output(o->per_token) + table_is_standard_output(o->per_word) +
            table_is_standard_output(o->per_region);
@@ -41,7 +45,9 @@ enum given {
     LOW_MEMORY,
     MODEL,
     PRESET,
-    COMPARE,
+    COMPARE, /* not with --recl */
+    SEVERAL, /* times, without it */
+    RECL,
     CACHE,
     DYNAMIC,
     DYNAMIC_OUTPUT,
@@ -95,6 +101,7 @@ static const struct {
      "--sliding-window replaces --tgt-len, --mem-len and --same-length"},
     {SLIDING_WINDOW, SET(PER_LINE) | SET(REFRESH) | SET(BATCH)},
     {SWEEP_MEMORY, SET(REFRESH)},
+    {RECL, SET(CACHE)},
     {PER_LINE, SET(BATCH)},
     {ITEMS, SET(A_FILE), "--items takes the place of FILE"},
     {ITEMS, SET(IDS) | SET(BATCH) | SET(SHARD) | SET(SLIDING_WINDOW) | SET(PER_LINE) |
@@ -116,9 +123,9 @@ static const struct {
 static const struct {
     enum given option, needs;
 } needs[] = {
-    {COLUMNS, ITEMS},       {PER_REGION, ITEMS}, {PREFER, ITEMS},
-    {PREFER_REGION, ITEMS}, {PREFER_BY, ITEMS},  {LOGPROBS, PER_TOKEN},
-    {ORDER, ITEMS},         {ORDER, BOTH_SIDES}, {WITHIN_WORD, BOTH_SIDES},
+    {COLUMNS, ITEMS},   {PER_REGION, ITEMS},   {PREFER, ITEMS},           {PREFER_REGION, ITEMS},
+    {PREFER_BY, ITEMS}, {LOGPROBS, PER_TOKEN}, {SEVERAL, RECL},           {RECL, SWEEP_MEMORY},
+    {ORDER, ITEMS},     {ORDER, BOTH_SIDES},   {WITHIN_WORD, BOTH_SIDES},
 };
 
 /* Finds out what is given, and returns the set of it. */
@@ -149,7 +156,9 @@ static uint64_t find_given(const struct ppl_options *o, const struct operands *f
         [LOW_MEMORY] = {o->common.low_memory, "--low-memory"},
         [MODEL] = {o->common.model, "--model"},
         [PRESET] = {o->preset != CHOICE_UNSET, "--preset"},
-        [COMPARE] = {o->compare, "--compare"},
+        [COMPARE] = {ppl_other(o), "--compare"},
+        [SEVERAL] = {ppl_other(o) && o->compare.n > 1, "--compare more than once"},
+        [RECL] = {o->recl, "--recl"},
         [CACHE] = {o->cache, "--cache"},
         [DYNAMIC] = {o->dynamic.on, "--dynamic"},
         [DYNAMIC_OUTPUT] = {o->dynamic.output, "--dynamic-output"},
@@ -289,14 +298,17 @@ const struct option_row ppl_option_rows[] = {
      "with --both-sides and --items: score the tokens of each text in the order that its line of "
      "FILE gives, instead of a column order",
      .argument = "FILE", .file = FILE_READ},
-    {"compare", OPTION_STRING, PLACE(compare),
+    {"compare", OPTION_LIST, PLACE(compare),
      "score the same tokens with another model of the same vocabulary too, and print how "
-     "its predictions differ",
+     "its predictions differ; with --recl a model of the group, and may be repeated",
      .argument = "OTHER.txl", .file = FILE_MODEL},
     {"sweep-memory", OPTION_STRING, PLACE(sweep_memory),
      "score the text with each memory length of LIST, such as 0,64,128,640,1600, and "
      "print a table",
      .argument = "LIST"},
+    {"recl", OPTION_FLAG, PLACE(recl),
+     "with --sweep-memory: print the relative effective context length, of this model and of those "
+     "of --compare; see Memory sweep below"},
     {"shard", OPTION_STRING, PLACE(shard),
      "score only stream I of --batch N; --json then prints what --merge needs", .argument = "I/N"},
     {"merge", OPTION_FLAG, PLACE(merge),
@@ -572,7 +584,15 @@ const struct note ppl_notes[] = {
      "each length. The +/- is the standard error of the difference from the first length, "
      "token by token; --json has that difference and its error in nats per token. The "
      "other settings stay the same. A range:\n\n"
-     " txl ppl --sweep-memory $(seq -s, 0 100 1600) novel.txt"},
+     " txl ppl --sweep-memory $(seq -s, 0 100 1600) novel.txt\n\n"
+     "--recl computes the relative effective context length (Dai et al. 2019, appendix C) of each "
+     "model of a group: the largest length of LIST, which must rise, whose next one lowers the "
+     "perplexity by at least 1 %. That is measured among the tokens that are hardest for the best "
+     "model at that length, 10 %, 50 % and all of them, and no model is charged for what another "
+     "predicts better: nats above the least of all models at that length count as that. Lengths "
+     "are those of the memory; a token also sees its segment, so a short --tgt-len is best. 4 "
+     "bytes a token, length and model are held. The table of gains comes after the rows of all "
+     "models, with --json an object with recl, a list of {\"model\", \"lengths\", \"steps\"}."},
     {"Shards",
      "With --shard I/N --json adds an object \"shard\" to the result: number, of, mean and "
      "squares (the sum of squared differences from it) of the nats, the model's name and "
@@ -611,6 +631,8 @@ const struct example ppl_examples[] = {
     {"txl ppl --model enwik8.txl --preset published test.txt --json",
      "a published evaluation, for a program to read"},
     {"txl ppl --sweep-memory 0,64,128,640,1600 novel.txt", "what a longer memory brings"},
+    {"txl ppl --sweep-memory 0,16,32,64,128 --recl --tgt-len 8 novel.txt",
+     "how long a context still helps"},
     {"txl ppl --dynamic --dynamic-output mine.txl novel.txt",
      "a model that learns from the novel as it reads"},
     {"txl ppl --shard 3/10 --json novel.txt > 3.json", "the third of ten parts of an evaluation"},

@@ -286,14 +286,14 @@ static json_t *data_of(const struct report *report, const char *name) {
         [TXL_UNIT_WORD] = "word", [TXL_UNIT_CHARACTER] = "character", [TXL_UNIT_PIECE] = "piece"};
     const struct report_chunk *chunk = report->chunk;
     const txl_kind kind = txl_model_kind(report->model);
-    return json_pack("{s:s, s:s?, s:b, s:b, s:i, s:i, s:i, s:i, s:i, s:o, s:O, s:i}", "unit",
+    return json_pack("{s:s, s:s?, s:b, s:b, s:i, s:i, s:i, s:i, s:i, s:o, s:O, s:i, s:O*}", "unit",
                      units[txl_kind_unit(kind)], "space", txl_kind_space(kind), "bytes",
                      (int)txl_kind_takes_bytes(kind), "line_pairs",
                      (int)(txl_kind_line_end(kind) == TXL_LINE_END_PAIR), "n_token",
                      (int)chunk->n_token, "eos", (int)txl_model_eos(report->model), "id_bytes",
                      chunk->id_bytes, "n_top", chunk->n_top, "chunk", CHUNK, "model",
                      output_json_string(name), "results", report->results, "shown",
-                     (int)report->shown);
+                     (int)report->shown, "recl", report->recl);
 }
 
 bool report_end(struct report *report, const char *name) {
@@ -321,5 +321,6 @@ void report_abandon(struct report *report) {
     free(report->named);
     buffer_free(&report->surfaces);
     json_decref(report->results);
+    json_decref(report->recl);
     *report = (struct report){0};
 }

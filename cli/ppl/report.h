@@ -44,6 +44,7 @@ struct report {
     struct page_nonce nonce;
     const char *rest; /* the rest of the page, after its data */
     json_t *results;
+    json_t *recl; /* of --recl; NULL: none */
     size_t shown; /* the result whose tokens the page shows */
 };
 

@@ -643,6 +643,39 @@ function drawSweep() {
   });
 }
 
+/* A figure for each model of --recl. */
+function drawRecl() {
+  const box = byId("recl");
+  box.hidden = false;
+  box.querySelectorAll("figure").forEach((figure) => figure.remove());
+  for (const { model, lengths, steps } of data.recl) {
+    const figure = box.appendChild(element("figure", { class: "plot" }));
+    const at = steps.map((step) => step.mem_len);
+    const shift = at.find((length) => length > 0) ?? 1;
+    const scale = (length) => Math.log2(length + shift);
+    const place = axis(at[0], at.at(-1), 0, 1, scale);
+    const shares = lengths.map(({ share }) => `${100 * share} %`);
+    plot(figure, {
+      name: `gain of the next length, of ${baseName(model)}`,
+      series: shares.map((_, r) => ({
+        points: steps.map((step) => [step.mem_len, 100 * step.gains[r]]), dots: true })),
+      x: { low: at[0], high: at.at(-1), ticks: at, label: "tokens of memory", scale },
+      y: { label: "% of the perplexity" },
+      at: (part) => at.reduce((best, length) =>
+        (Math.abs(place(length) - part) < Math.abs(place(best) - part) ? length : best)),
+      next: (length, direction) => at[Math.max(0, Math.min(at.length - 1,
+        length === null ? 0 : at.indexOf(length) + direction))],
+      textAt: (length) => {
+        const step = steps.find(({ mem_len: from }) => from === length);
+        return `${baseName(model)}: ` + shares.map((share, r) => (step
+          ? `${fixed(100 * step.gains[r], 2)} % of the hardest ${share}`
+          : `${lengths[r].length === null ? "none" : count(lengths[r].length)} of the hardest ${share}`))
+          .join(", ");
+      },
+    });
+  }
+}
+
 /* ---- Start -------------------------------------------------------------------------------- */
 
 function drawPlots() {
@@ -650,6 +683,9 @@ function drawPlots() {
   drawCourse();
   if (results.length > 1) {
     drawSweep();
+  }
+  if (data.recl) {
+    drawRecl();
   }
 }
 

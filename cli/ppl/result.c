@@ -359,6 +359,7 @@ void sweep_free(struct sweep *sweep) {
     free(sweep->mem_len);
     if (sweep->nats)
         fclose(sweep->nats);
+    recl_free(&sweep->recl);
     *sweep = (struct sweep){0};
 }
 
@@ -392,6 +393,8 @@ txl_status sweep_token(void *context, const struct scored *token, txl_error *err
     float nats = token->nats[0];
     if (token->left_out)
         return TXL_OK;
+    if (sweep->keeps && !buffer_append(&sweep->recl.nats, &nats, sizeof nats))
+        return txl_fail(error, TXL_MEMORY, "out of memory");
     if (sweep->first)
         return fwrite(&nats, sizeof nats, 1, sweep->nats) == 1 ? TXL_OK : fail_nats(sweep, error);
     if (fread(&nats, sizeof nats, 1, sweep->nats) != 1)

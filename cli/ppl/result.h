@@ -3,6 +3,7 @@
 #define TXL_PPL_RESULT_H
 
 #include "cli/model/settings.h"
+#include "recl.h"
 #include "score.h"
 
 struct items_result;
@@ -95,6 +96,8 @@ struct sweep {
     FILE *nats;              /* float, of each token with the first length */
     bool first;              /* the current length is the first */
     struct score difference; /* of the current length's nats from the first's, token by token */
+    bool keeps;              /* --recl: the nats of all lengths are kept in recl.nats */
+    struct recl recl;
 };
 
 /* Parses a list such as "0,64,128".  False if it is no list of lengths, or memory is short; end
