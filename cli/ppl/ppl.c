@@ -267,6 +267,10 @@ static void add_observers(struct ppl *ppl) {
         scorer_observe(scorer, heat_token, &ppl->heat);
     if (ppl->evaluation.report)
         scorer_observe(scorer, report_token, &ppl->report);
+    if (ppl->options->report && ppl->streams == 1 && strcmp(ppl->setup.mode, "segments") == 0) {
+        report_start_positions(&ppl->report, (size_t)ppl->settings.tgt_len);
+        scorer_observe(scorer, report_position, &ppl->report);
+    }
 }
 
 /* Opens a session of each model, or a learner of the first; to compare with itself, a learner that
@@ -411,6 +415,9 @@ static json_t *to_json(const struct ppl *ppl, const struct result *result) {
 static bool report_scored(struct ppl *ppl, const struct result *result) {
     if (!ppl->options->report || result->score.predicted == 0)
         return true;
+    if (ppl->report.positions.tgt_len > 0 &&
+        !report_end_positions(&ppl->report, ppl->settings.mem_len))
+        return false;
     return report_result(&ppl->report, to_json(ppl, result), ppl->evaluation.report);
 }
 

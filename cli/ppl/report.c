@@ -275,6 +275,33 @@ txl_status report_token(void *context, const struct scored *token, txl_error *er
     return !status && !outfile_usable(&report->file) ? TXL_STOPPED : status;
 }
 
+void report_start_positions(struct report *report, size_t tgt_len) {
+    const size_t most = sizeof report->positions.nats / sizeof *report->positions.nats;
+    report->positions =
+        (struct report_positions){.tgt_len = tgt_len, .n = tgt_len < most ? tgt_len : most};
+}
+
+txl_status report_position(void *context, const struct scored *token, txl_error *error) {
+    struct report_positions *p = &((struct report *)context)->positions;
+    size_t part = (size_t)((token->index - 1) % p->tgt_len) * p->n / p->tgt_len;
+    (void)error;
+    p->nats[part] += (double)token->nats[0];
+    p->tokens[part]++;
+    return TXL_OK;
+}
+
+bool report_end_positions(struct report *report, int mem_len) {
+    const struct report_positions *p = &report->positions;
+    json_t *nats = json_array();
+    if (!report->by_position)
+        report->by_position = json_array();
+    for (size_t i = 0; i < p->n; i++)
+        json_array_append_new(nats, output_json_number(p->nats[i] / (double)p->tokens[i]));
+    json_t *one =
+        json_pack("{s:i, s:i, s:o}", "tgt_len", (int)p->tgt_len, "mem_len", mem_len, "nats", nats);
+    return json_array_append_new(report->by_position, one) == 0 || output_lacks_memory();
+}
+
 bool report_result(struct report *report, json_t *result, bool shown) {
     if (shown)
         report->shown = json_array_size(report->results);
@@ -286,14 +313,14 @@ static json_t *data_of(const struct report *report, const char *name) {
         [TXL_UNIT_WORD] = "word", [TXL_UNIT_CHARACTER] = "character", [TXL_UNIT_PIECE] = "piece"};
     const struct report_chunk *chunk = report->chunk;
     const txl_kind kind = txl_model_kind(report->model);
-    return json_pack("{s:s, s:s?, s:b, s:b, s:i, s:i, s:i, s:i, s:i, s:o, s:O, s:i, s:O*}", "unit",
-                     units[txl_kind_unit(kind)], "space", txl_kind_space(kind), "bytes",
+    return json_pack("{s:s, s:s?, s:b, s:b, s:i, s:i, s:i, s:i, s:i, s:o, s:O, s:i, s:O*, s:O*}",
+                     "unit", units[txl_kind_unit(kind)], "space", txl_kind_space(kind), "bytes",
                      (int)txl_kind_takes_bytes(kind), "line_pairs",
                      (int)(txl_kind_line_end(kind) == TXL_LINE_END_PAIR), "n_token",
                      (int)chunk->n_token, "eos", (int)txl_model_eos(report->model), "id_bytes",
                      chunk->id_bytes, "n_top", chunk->n_top, "chunk", CHUNK, "model",
                      output_json_string(name), "results", report->results, "shown",
-                     (int)report->shown, "recl", report->recl);
+                     (int)report->shown, "recl", report->recl, "positions", report->by_position);
 }
 
 bool report_end(struct report *report, const char *name) {
@@ -322,5 +349,6 @@ void report_abandon(struct report *report) {
     buffer_free(&report->surfaces);
     json_decref(report->results);
     json_decref(report->recl);
+    json_decref(report->by_position);
     *report = (struct report){0};
 }

@@ -45,7 +45,14 @@ struct report {
     const char *rest; /* the rest of the page, after its data */
     json_t *results;
     json_t *recl; /* of --recl; NULL: none */
-    size_t shown; /* the result whose tokens the page shows */
+    struct report_positions {
+        size_t tgt_len; /* of the segments; 0: they have no positions to tell */
+        size_t n;       /* parts of a segment */
+        double nats[64];
+        uint64_t tokens[64];
+    } positions;
+    json_t *by_position; /* NULL, or what report_end_positions added */
+    size_t shown;        /* the result whose tokens the page shows */
 };
 
 /* Begins the page at `path`, of `n_model` models with the vocabulary of `model`, which must stay
@@ -63,6 +70,13 @@ txl_status report_context(struct report *report, uint64_t index, int32_t id,
 
 /* Adds a scored token; `report` is the context of an observer that asked for distributions. */
 txl_status report_token(void *report, const struct scored *token, txl_error *error);
+
+/* An observer that sums nats by the position in the segment, from which a token is predicted:
+ * segments follow one another from token 0 on.  report_end_positions adds the means for a memory of
+ * mem_len; false with the error printed. */
+void report_start_positions(struct report *report, size_t tgt_len);
+txl_status report_position(void *report, const struct scored *token, txl_error *error);
+bool report_end_positions(struct report *report, int mem_len);
 
 /* Adds an object of --json and takes it; NULL counts as out of memory.  `shown`: the page shows its
  * tokens.  False with the error printed. */

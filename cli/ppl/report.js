@@ -643,6 +643,34 @@ function drawSweep() {
   });
 }
 
+/* Without a memory a segment's first tokens are predicted from little: the context is fragmented. */
+function drawPositions() {
+  const box = byId("positions");
+  const of = (length) => data.positions.find(({ mem_len: each }) => each === length);
+  const shown = of(result.settings.mem_len);
+  const curves = [shown, ...(of(0) && of(0) !== shown ? [of(0)] : [])];
+  const { tgt_len: high, nats: { length: parts } } = shown;
+  const place = (part) => Math.floor(part * high / parts) + 1;
+  const partAt = (position) => Math.min(parts - 1, Math.floor((position - 1) * parts / high));
+  const within = (position) => Math.max(1, Math.min(high, position));
+  box.hidden = false;
+  plot(box.querySelector("figure"), {
+    name: `nats by the place in a segment of ${count(high)}`,
+    series: curves.map(({ nats }) => ({
+      points: nats.map((value, part) => [place(part), value ?? NaN]), dots: parts < 20 })),
+    x: { low: 1, high, ticks: [...new Set([1, Math.ceil(high / 2), high])],
+      label: `${unit}s of the segment that are known` },
+    y: { label: `nats per ${unit}` },
+    at: (part) => within(Math.round(1 + part * (high - 1))),
+    next: (position, direction) => place(partAt(within(position === null ? 1
+      : place(partAt(position)) + direction * Math.ceil(high / parts)))),
+    textAt: (position) => (position === null
+      ? curves.map(({ mem_len: length }) => `memory of ${count(length)}`).join(", beside ")
+      : `${count(position)} known: ` + curves.map(({ mem_len: length, nats }) =>
+        `${fixed(nats[partAt(position)] ?? NaN, 3)} with a memory of ${count(length)}`).join(", ")),
+  });
+}
+
 /* A figure for each model of --recl. */
 function drawRecl() {
   const box = byId("recl");
@@ -683,6 +711,9 @@ function drawPlots() {
   drawCourse();
   if (results.length > 1) {
     drawSweep();
+  }
+  if (data.positions) {
+    drawPositions();
   }
   if (data.recl) {
     drawRecl();
