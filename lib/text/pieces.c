@@ -640,10 +640,10 @@ txl_status piece_stream_finish(struct piece_stream *s, txl_error *error) {
 /* ---- Text to symbols ---------------------------------------------------------------------- */
 
 static txl_status open_encoder(txl_encoder *encoder, txl_error *error) {
-    struct piece_stream *stream;
+    struct piece_stream *stream = NULL;
     txl_status status =
         piece_stream_new(encoder->vocabulary->pieces, encode_piece, encoder, &stream, error);
-    encoder->own = status ? NULL : stream;
+    encoder->own = stream;
     return status;
 }
 
