@@ -11,6 +11,8 @@
 
 /* ---- Reading ------------------------------------------------------------------------------ */
 
+static const char OUT_OF_MEMORY[] = "out of memory";
+
 void candidates_forget(struct fill_text *t) {
     for (size_t i = 0; i < t->n_candidate; i++) {
         free(t->candidate[i].text);
@@ -36,9 +38,8 @@ static bool add_candidate(struct fill_text *t, const char *text, size_t length) 
     return true;
 }
 
-/* Adds the parts of text[n], without blanks around them.  False with the reason. */
-static bool add_parts(struct fill_text *t, const char *text, size_t n, char between, char *problem,
-                      size_t n_problem) {
+/* Adds the parts of text[n], without blanks around them.  Returns what is wrong, or NULL. */
+static const char *add_parts(struct fill_text *t, const char *text, size_t n, char between) {
     for (size_t begin = 0, end; begin <= n; begin = end + 1) {
         const char *bar = memchr(text + begin, between, n - begin);
         end = bar ? (size_t)(bar - text) : n;
@@ -48,28 +49,15 @@ static bool add_parts(struct fill_text *t, const char *text, size_t n, char betw
         while (to > from && is_space_byte(text[to - 1]))
             to--;
         bool last = end == n && between == '\n'; /* the end of a file of lines */
-        if (from == to && !last) {
-            snprintf(problem, n_problem, "a gap has an empty candidate");
-            return false;
-        }
-        if (from < to && !add_candidate(t, text + from, to - from)) {
-            snprintf(problem, n_problem, "out of memory");
-            return false;
-        }
+        if (from == to && !last)
+            return "a gap has an empty candidate";
+        if (from < to && !add_candidate(t, text + from, to - from))
+            return OUT_OF_MEMORY;
     }
-    return true;
+    return NULL;
 }
 
-static bool add_list(struct fill_text *t, const struct candidate_list *list) {
-    struct candidate_list *all = reallocarray(t->list_of, t->n_list + 1, sizeof *all);
-    if (!all)
-        return false;
-    t->list_of = all;
-    all[t->n_list++] = *list;
-    return true;
-}
-
-bool candidates_take(struct fill_text *t, struct buffer *source, char *problem, size_t n_problem) {
+const char *candidates_take(struct fill_text *t, struct buffer *source) {
     static const char opens[] = "<mask:";
     const size_t n = sizeof opens - 1;
     size_t to = 0, from = 0;
@@ -82,28 +70,27 @@ bool candidates_take(struct fill_text *t, struct buffer *source, char *problem, 
         if (!at)
             break;
         const char *end = memchr(at, '>', source->length - from);
-        if (!end || memchr(at, '\n', (size_t)(end - at))) {
-            snprintf(problem, n_problem, "a gap that begins with <mask: has no > in its line");
-            return false;
-        }
-        struct candidate_list list = {
-            .offset = to, .first = t->n_candidate, .cut = (uint64_t)(end - at) - n + 1};
-        if (!add_parts(t, at + n, (size_t)(end - at) - n, '|', problem, n_problem))
-            return false;
-        list.n = t->n_candidate - list.first;
-        if (!add_list(t, &list)) {
-            snprintf(problem, n_problem, "out of memory");
-            return false;
-        }
+        if (!end || memchr(at, '\n', (size_t)(end - at)))
+            return "a gap that begins with <mask: has no > in its line";
+        struct candidate_list *lists = reallocarray(t->list_of, t->n_list + 1, sizeof *lists);
+        if (!lists)
+            return OUT_OF_MEMORY;
+        t->list_of = lists;
+        size_t first = t->n_candidate, length = (size_t)(end - at) - n;
+        const char *wrong = add_parts(t, at + n, length, '|');
+        if (wrong)
+            return wrong;
+        lists[t->n_list++] = (struct candidate_list){to, length + 1, first, t->n_candidate - first};
         memcpy(source->data + to, "<mask>", n);
         to += n;
         from = (size_t)(end - source->data) + 1;
     }
     source->length = to;
-    return true;
+    return NULL;
 }
 
-bool candidates_give(struct fill_text *t, struct gap *gap, char *problem, size_t n_problem) {
+const char *candidates_give(struct fill_text *t, struct gap *gap) {
+    const char *wrong = NULL;
     gap->cut_before = t->cut;
     if (t->taken < t->n_list && t->list_of[t->taken].offset == gap->offset) {
         const struct candidate_list *list = &t->list_of[t->taken++];
@@ -111,12 +98,12 @@ bool candidates_give(struct fill_text *t, struct gap *gap, char *problem, size_t
         gap->n = list->n;
         gap->cut = list->cut;
         t->cut += list->cut;
-        return true;
+    } else {
+        gap->first = t->n_candidate;
+        wrong = t->other ? add_parts(t, t->other, t->n_other, t->between) : NULL;
+        gap->n = t->n_candidate - gap->first;
     }
-    gap->first = t->n_candidate;
-    bool good = !t->other || add_parts(t, t->other, t->n_other, t->between, problem, n_problem);
-    gap->n = t->n_candidate - gap->first;
-    return good;
+    return wrong;
 }
 
 /* Sets the pieces that the candidate is after what stands before the gap. */

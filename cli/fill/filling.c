@@ -30,9 +30,9 @@ static txl_status add_gap(struct fill_text *t, const txl_symbol *symbol, txl_err
     }
     struct gap *gap = &t->gap[t->n_gap++];
     *gap = (struct gap){symbol->line, symbol->offset, symbol->bytes, 0, 0, 0, 0};
-    char problem[256];
-    if (!candidates_give(t, gap, problem, sizeof problem))
-        return txl_fail(error, TXL_TEXT, "%s", problem);
+    const char *wrong = candidates_give(t, gap);
+    if (wrong)
+        return txl_fail(error, TXL_TEXT, "%s", wrong);
     bool good = true;
     for (size_t i = 0; i < t->pieces && good; i++)
         good = id_list_add(&t->list, TXL_GAP);
@@ -94,10 +94,10 @@ static bool read_text(struct fill_text *t, struct input *input, struct buffer *t
 
 bool fill_read(struct fill_text *t, struct input *input) {
     struct buffer text = {0};
-    char problem[256];
     bool good = input_read_all(input, &text, SIZE_MAX);
-    if (good && t->lists && !candidates_take(t, &text, problem, sizeof problem))
-        good = terminal_error("%s: %s", input->name, problem);
+    const char *wrong = good && t->lists ? candidates_take(t, &text) : NULL;
+    if (wrong)
+        good = terminal_error("%s: %s", input->name, wrong);
     good = good && read_text(t, input, &text, NULL, 0);
     buffer_free(&text);
     return good;
@@ -110,8 +110,10 @@ bool fill_read_record(struct fill_text *t, const char *record, size_t length, ch
     *problem = '\0';
     input_open_string(&input, t->name, "");
     bool good = buffer_append(&text, record, length) || terminal_error("out of memory");
-    good = good && candidates_take(t, &text, problem, n_problem) &&
-           read_text(t, &input, &text, problem, n_problem);
+    const char *wrong = good ? candidates_take(t, &text) : NULL;
+    if (wrong)
+        snprintf(problem, n_problem, "%s", wrong);
+    good = good && !wrong && read_text(t, &input, &text, problem, n_problem);
     buffer_free(&text);
     return good;
 }

@@ -112,11 +112,10 @@ bool fill_read_record(struct fill_text *text, const char *record, size_t length,
 /* Forgets the text, and what it was filled with. */
 void fill_forget(struct fill_text *text);
 
-/* Takes the lists of candidates out of the text, and gives a gap its own.  False with the reason.
- */
-bool candidates_take(struct fill_text *text, struct buffer *source, char *problem,
-                     size_t n_problem);
-bool candidates_give(struct fill_text *text, struct gap *gap, char *problem, size_t n_problem);
+/* Takes the lists of candidates out of the text, and gives a gap its own.  Return what is wrong, or
+ * NULL. */
+const char *candidates_take(struct fill_text *text, struct buffer *source);
+const char *candidates_give(struct fill_text *text, struct gap *gap);
 void candidates_forget(struct fill_text *text);
 
 /* The text was read: encodes the candidates.  False with the reason. */
