@@ -16,8 +16,8 @@
 
 /* A stream whose client reads slower than this much behind waits for it. */
 static const size_t MOST_BEHIND = 1 << 20;
-/* A client is looked for after so many steps; a silent stream says that it lives. */
-enum { LOOK_STEPS = 8, PING_SECONDS = 15 };
+/* A silent stream says that it lives. */
+enum { PING_SECONDS = 15 };
 /* The most memory that rows may take together, and kept prefixes. */
 static const uint64_t ROWS_BYTES = (uint64_t)4 << 30, PREFIXES_BYTES = (uint64_t)2 << 30;
 
@@ -518,7 +518,7 @@ static bool run_one(struct work *w) {
 /* Jobs whose client has gone are ended; streams that are silent say that they live. */
 static void look_after(struct work *w) {
     for (struct job *job = w->jobs; job; job = job->next) {
-        if (job->over || job->steps++ % LOOK_STEPS != 0)
+        if (job->over)
             continue;
         if (w->http->gone(job->exchange)) {
             if (job->begun)

@@ -47,7 +47,6 @@ struct job {
     bool begun;          /* a stream's head was sent */
     bool over;           /* it was answered, or nobody waits for the answer */
     double sent;         /* when a stream last sent something */
-    unsigned steps;      /* since the client was looked for */
     uint64_t runs;       /* of a job without rows */
     uint64_t read, made; /* tokens */
 };
