@@ -25,6 +25,19 @@ size_t row_score_of(const struct row *r, size_t token) {
 
 /* ---- Beginning and end --------------------------------------------------------------------- */
 
+/* Where the tokens of a prompt of text end.  Of the pieces of one character, of which each stands
+ * for all of it, the last has its text, as a decoder has it. */
+static bool end_prompt_tokens(struct row *r, const struct prompt_tokens *t) {
+    size_t end = 0;
+    bool good = true;
+    for (size_t i = 0; i < t->list.n && good; i++) {
+        bool goes_on = i + 1 < t->list.n && t->begins[i + 1] < t->ends[i];
+        end = goes_on ? end : t->ends[i];
+        good = buffer_append(&r->prompt_ends, &end, sizeof end);
+    }
+    return good;
+}
+
 txl_status row_open(struct row *r, const struct model *model, const struct past *past, bool special,
                     txl_error *error) {
     const struct id_list *list = &r->tokens->list, *before = &past->list;
@@ -45,8 +58,7 @@ txl_status row_open(struct row *r, const struct model *model, const struct past 
     const struct prompt_tokens *t = r->tokens;
     if (!t->text)
         return txl_decoder_new(model->handle, r->g->text == TEXT_RAW, &r->decoder, error);
-    bool good = buffer_append(&r->prompt_text, t->text, t->length) &&
-                buffer_append(&r->prompt_ends, t->ends, list->n * sizeof *t->ends);
+    bool good = buffer_append(&r->prompt_text, t->text, t->length) && end_prompt_tokens(r, t);
     return good ? TXL_OK : fail_for_memory(error);
 }
 
