@@ -22,7 +22,7 @@ static json_t *answer_object(const struct job *job, json_t *choices) {
     char name[PAST_NAME];
     past_name(job->name, name);
     return json_pack("{s:s, s:s, s:I, s:s, s:s, s:o}", "id", name, "object", "text_completion",
-                     "created", (json_int_t)job->created, "model", job->work->id,
+                     "created", (json_int_t)job->created, "model", job->work->model.name,
                      "system_fingerprint", job->work->fingerprint, "choices", choices);
 }
 

@@ -72,11 +72,11 @@ static json_t *answer_object(const struct job *job, const struct fill *f) {
     struct buffer whole = {0};
     json_t *gaps = json_array(), *object = NULL;
     if (gaps && fill_objects(&f->text, take_object, gaps) && fill_whole(&f->text, &whole))
-        object =
-            json_pack("{s:s, s:I, s:s, s:s, s:o, s:O, s:I, s:o}", "object", "fill", "created",
-                      (json_int_t)job->created, "model", job->work->id, "system_fingerprint",
-                      job->work->fingerprint, "text", output_json_bytes(whole.data, whole.length),
-                      "gaps", gaps, "seed", (json_int_t)job->c.seed, "settings", fill_settings(f));
+        object = json_pack("{s:s, s:I, s:s, s:s, s:o, s:O, s:I, s:o}", "object", "fill", "created",
+                           (json_int_t)job->created, "model", job->work->model.name,
+                           "system_fingerprint", job->work->fingerprint, "text",
+                           output_json_bytes(whole.data, whole.length), "gaps", gaps, "seed",
+                           (json_int_t)job->c.seed, "settings", fill_settings(f));
     json_decref(gaps);
     buffer_free(&whole);
     return object;

@@ -135,10 +135,11 @@ static bool finish(struct job *job, struct problem *problem) {
     learned_install(job->work, l->learned);
     l->learned = NULL;
     json_t *object = progress_object(job);
-    bool good = output_json_append(
-        object, json_pack("{s:s, s:I, s:s, s:s, s:f, s:f}", "id", name, "created",
-                          (json_int_t)job->created, "model", job->work->id, "system_fingerprint",
-                          job->work->fingerprint, "rate", l->rate, "drift", drift));
+    bool good = output_json_append(object, json_pack("{s:s, s:I, s:s, s:s, s:f, s:f}", "id", name,
+                                                     "created", (json_int_t)job->created, "model",
+                                                     job->work->model.name, "system_fingerprint",
+                                                     job->work->fingerprint, "rate", l->rate,
+                                                     "drift", drift));
     object = output_json_if(good, object);
     return (job->c.stream ? job_send(job, object) : job_answer(job, object)) ||
            lacks_memory(problem);

@@ -276,14 +276,14 @@ static json_t *answer_object(const struct job *job) {
                                      .context_start = true};
     const struct work *w = job->work;
     const struct scoring *s = job->more;
+    const struct model *model = s->compares ? &w->compared : &w->model;
     json_t *settings = json_object();
-    bool good =
-        settings_to_json(settings, s->compares ? &w->compared : &w->model, &job->settings, &run) &&
-        output_json_append(settings, json_pack("{s:s*}", "learned", job->c.learned));
+    bool good = settings_to_json(settings, model, &job->settings, &run) &&
+                output_json_append(settings, json_pack("{s:s*}", "learned", job->c.learned));
     return json_pack("{s:s, s:I, s:s, s:s, s:o}", "object", "score", "created",
-                     (json_int_t)job->created, "model", s->compares ? w->compared_id : w->id,
-                     "system_fingerprint", s->compares ? w->compared_fingerprint : w->fingerprint,
-                     "settings", output_json_if(good, settings));
+                     (json_int_t)job->created, "model", model->name, "system_fingerprint",
+                     s->compares ? w->compared_fingerprint : w->fingerprint, "settings",
+                     output_json_if(good, settings));
 }
 
 /* Of a stream: the new tokens of a text, and at its end also its sums. */

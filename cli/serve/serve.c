@@ -195,7 +195,6 @@ static bool open_compared(struct server *s, const struct serve_options *o) {
     common.model = o->compare;
     if (!model_open(&w->compared, &common) || !comparison_possible(&w->model, &w->compared))
         return false;
-    w->compared_id = base_name(w->compared.name);
     name_model(w->compared_fingerprint, sizeof w->compared_fingerprint, &w->compared);
     txl_model_defaults(w->compared.handle, &w->compared_settings);
     settings_override(&w->compared_settings, &o->session, &o->common);
@@ -206,14 +205,18 @@ static bool open_work(struct server *s, const struct serve_options *o) {
     struct work *w = &s->work;
     txl_settings settings;
     w->http = s->http;
-    w->id = base_name(w->model.name);
     name_model(w->fingerprint, sizeof w->fingerprint, &w->model);
     s->usual = generate_defaults;
     s->usual.end = END_TOKEN;
     sampling_choose(&s->usual.sampling, w->model.handle);
     txl_model_defaults(w->model.handle, &settings);
     settings_override(&settings, &o->session, &o->common);
-    return work_open(w, &settings, (size_t)o->parallel);
+    if (!work_open(w, &settings, (size_t)o->parallel))
+        return false;
+    w->model.name = base_name(w->model.name);
+    if (w->compared.handle)
+        w->compared.name = base_name(w->compared.name);
+    return true;
 }
 
 static int run(const struct command *command, void *values, struct operands *operands) {

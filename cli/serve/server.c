@@ -71,17 +71,17 @@ static json_t *model_meta(const struct server *s) {
     good = good && output_json_append(meta, json_pack("{s:i, s:i}", "tgt_len",
                                                       s->work.desk.settings.tgt_len, "mem_len",
                                                       s->work.desk.settings.mem_len));
-    if (s->work.compared_id)
-        good = good &&
-               json_object_set_new(meta, "compared", output_json_string(s->work.compared_id)) == 0;
+    if (s->work.compared.name)
+        good = good && json_object_set_new(meta, "compared",
+                                           output_json_string(s->work.compared.name)) == 0;
     json_decref(sampling);
     return output_json_if(good, meta);
 }
 
 static json_t *model_object(const struct server *s) {
-    return json_pack("{s:o, s:s, s:I, s:s, s:o}", "id", output_json_string(s->work.id), "object",
-                     "model", "created", (json_int_t)s->started, "owned_by", "txl", "meta",
-                     model_meta(s));
+    return json_pack("{s:o, s:s, s:I, s:s, s:o}", "id", output_json_string(s->work.model.name),
+                     "object", "model", "created", (json_int_t)s->started, "owned_by", "txl",
+                     "meta", model_meta(s));
 }
 
 static bool show_page(struct call *c, struct problem *problem) {
@@ -101,7 +101,7 @@ static const char one_model[] = "/v1/models/";
 
 static bool show_model(struct call *c, struct problem *problem) {
     const char *id = c->path + sizeof one_model - 1;
-    if (strcmp(id, c->server->work.id) != 0)
+    if (strcmp(id, c->server->work.model.name) != 0)
         return problem_set(problem, 404, NULL, "there is no model '%.100s' here; /v1/models has it",
                            id);
     return answer_or_lack(c, model_object(c->server), problem);
@@ -173,7 +173,7 @@ static bool fill(struct call *c, struct problem *problem) {
         return problem_set(problem, 400, NULL,
                            "%s is a Transformer-XL, which sees only what is before a gap; filling "
                            "needs an XLNet",
-                           s->work.id);
+                           s->work.model.name);
     return gaps_take(&s->work, c->exchange, &s->usual, c->body, problem);
 }
 

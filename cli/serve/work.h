@@ -62,9 +62,9 @@ struct job_kind {
 
 struct work {
     const struct http_module *http;
-    struct model model, compared; /* another model of the same vocabulary, or none */
+    struct model model, compared; /* another model of the same vocabulary, or none; answers tell
+                                     their files' names, no folders */
     txl_settings compared_settings;
-    const char *id, *compared_id; /* the model's name in answers */
     char fingerprint[64], compared_fingerprint[64];
     struct reading_desk desk;
     struct pasts pasts;
