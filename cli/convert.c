@@ -100,6 +100,7 @@ enum { CALIBRATED = 8192 };
 struct first_tokens {
     int32_t ids[CALIBRATED + 1];
     size_t n;
+    struct unknown unknown; /* symbols that the vocabulary lacks */
 };
 
 static txl_status take_token(void *context, const txl_symbol *symbol, txl_error *error) {
@@ -117,7 +118,11 @@ static bool read_tokens(const txl_model *model, const struct convert_command_opt
     ssize_t n = 0;
     struct input input;
     struct token_reader reader = {0};
-    const txl_encoding encoding = {.lookup = true, .symbol = take_token, .context = first};
+    const txl_encoding encoding = {.lookup = true,
+                                   .symbol = take_token,
+                                   .context = first,
+                                   .unknown = unknown_add,
+                                   .unknown_context = &first->unknown};
     if (!tokens_open_input(&input, given->calibrate, model, false, &given->common.form))
         return false;
     bool good = token_reader_open(&reader, model, &input, &encoding, false);
@@ -129,6 +134,8 @@ static bool read_tokens(const txl_model *model, const struct convert_command_opt
     good = good && n >= 0 && (!status || first->n > CALIBRATED) && !signals_stopped();
     token_reader_close(&reader);
     input_close(&input);
+    if (good)
+        unknown_note(&first->unknown, given->calibrate, txl_model_unk(model) >= 0);
     return good;
 }
 
