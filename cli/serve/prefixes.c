@@ -120,13 +120,14 @@ void pasts_keep(struct pasts *all, uint64_t name, size_t choice, struct past *pa
     *past = (struct past){0};
 }
 
-/* Whether the text names choice K of the answer. */
+/* Whether the text names choice K of the answer; without ":K" it names the first. */
 static bool is_named(const struct kept_past *kept, const char *text) {
     char name[PAST_NAME];
     past_name(kept->name, name);
     size_t n = strlen(name);
-    if (kept->choice > 0)
-        snprintf(name + n, sizeof name - n, ":%zu", kept->choice);
+    if (kept->choice == 0 && strcmp(name, text) == 0)
+        return true;
+    snprintf(name + n, sizeof name - n, ":%zu", kept->choice);
     return strcmp(name, text) == 0;
 }
 
