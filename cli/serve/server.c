@@ -178,6 +178,10 @@ static bool fill(struct call *c, struct problem *problem) {
 }
 
 static bool learn(struct call *c, struct problem *problem) {
+    const struct model *model = &c->server->work.model;
+    if (model_sees_both_sides(model))
+        return problem_set(problem, 400, NULL,
+                           "%s is an XLNet; only a Transformer-XL can be trained", model->name);
     return learn_take(&c->server->work, c->exchange, c->body, problem);
 }
 
