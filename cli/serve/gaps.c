@@ -33,7 +33,7 @@ static bool read_sampling(struct job *job, const struct generate_options *usual,
 
 static bool read_order(struct gaps *gaps, const json_t *body, struct problem *problem) {
     const json_t *given = json_object_get(body, "order");
-    const char *name = given ? json_string_value(given) : fill_orders[0];
+    const char *name = given && !json_is_null(given) ? json_string_value(given) : fill_orders[0];
     for (int i = 0; name && fill_orders[i]; i++) {
         if (strcmp(fill_orders[i], name) == 0) {
             gaps->options.order = i;
