@@ -105,7 +105,6 @@ static void open_server(struct server *s, unsigned number) {
     *s = (struct server){0};
     s->http = s->work.http = &module;
     s->work.model = (struct model){(txl_model *)tiny_model(number % MODELS), "tiny"};
-    s->work.id = "tiny";
     s->guard = (struct guard){.host = "localhost", .origins = &none};
     s->usual = generate_defaults;
     s->usual.end = END_TOKEN;
