@@ -187,14 +187,16 @@ static void print_settings(const struct generate *g, const char *texts, const ch
     sampling_to_text(sampling, sizeof sampling, &options->sampling);
     const struct run_settings run = generation_settings(g);
     settings_to_text(settings, sizeof settings, &g->model, &g->settings, &run);
+    size_t n = strlen(sampling);
+    snprintf(sampling + n, sizeof sampling - n, " eos=%s%s", eos_ways[options->eos],
+             options->end == END_SENTENCE ? " end=sentence" : "");
     if (options->dynamic.on)
         snprintf(learned, sizeof learned, " segments_learned=%" PRIu64, g->prompt.segments_learned);
     terminal_summary("%s prompt_tokens=%" PRIu64 " unknown=%" PRIu64 "%s tokens=%" PRIu64
                      " done=%s seed=%s seconds=%.2f tokens_per_second=%.1f %s "
-                     "eos=%s%s allow_unk=%s text=%s %s",
+                     "allow_unk=%s text=%s %s",
                      texts, g->prompt.tokens, g->prompt.unknown.n, learned, g->tokens, g->done,
-                     seed, g->seconds, tokens_per_second(g), sampling, eos_ways[options->eos],
-                     options->end == END_SENTENCE ? " end=sentence" : "",
+                     seed, g->seconds, tokens_per_second(g), sampling,
                      options->allow_unk ? "yes" : "no",
                      text_form(g->model.handle, g->text, options->ids), settings);
 }

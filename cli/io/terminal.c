@@ -69,7 +69,8 @@ void progress_clear(void) {
 }
 
 /* Writes the whole line at once, so that lines of several processes do not mix, and allocates
- * nothing: the message may be that memory is short. */
+ * nothing: the message may be that memory is short.  glibc's checked vsnprintf allocates for a
+ * format of more than 14 conversions, and without memory writes nothing. */
 __attribute__((format(printf, 2, 0))) static void print_line(const char *label, const char *format,
                                                              va_list arguments) {
     char line[LINE_BYTES];
