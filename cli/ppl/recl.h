@@ -4,9 +4,10 @@
  *
  * With l_i(c, t) the nats of token t by model i with a context of c tokens:
  *
- *     b(c, t)    = min over i of l_i(c, t)
- *     f_i(c, c') = mean over the hardest t, a share r of all by b(c, t), of min(b(c, t), l_i(c',
- * t)) gain       = 1 - exp(f_i(c, c') - f_i(c, c)), c' the next length
+ *     b(c, t)     = min over i of l_i(c, t)
+ *     f_i(c, c')  = mean of min(b(c, t), l_i(c', t)) over the share r of tokens with the
+ *                   largest b(c, t)
+ *     gain        = 1 - exp(f_i(c, c') - f_i(c, c)), c' the next length
  *
  * The length is the largest c whose gain is at least 1 %. */
 #ifndef TXL_PPL_RECL_H
