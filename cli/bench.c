@@ -129,7 +129,7 @@ struct bench {
     float *nats;  /* [unit] */
     int32_t last; /* the last generated id */
     int measurements;
-    double rate; /* of the last one */
+    double rate; /* of the last one; of the one with the memory, where windows follow */
 };
 
 struct measurement {
@@ -354,11 +354,6 @@ static json_t *number_unless(bool without, int64_t n) {
     return without ? json_null() : json_integer((json_int_t)n);
 }
 
-/* How many times as fast the memory is as the windows. */
-static double ratio_of(const struct bench *b, const struct result *r) {
-    return b->rate / r->rate;
-}
-
 static json_t *speed_to_json(const struct bench *b, const struct result *r) {
     bool rounds = r->mode == MODE_REFRESHED;
     return json_pack(
@@ -373,7 +368,7 @@ static json_t *speed_to_json(const struct bench *b, const struct result *r) {
         r->instruction, "instruction_peak", r->peak, "share_of_limit", r->share, "kernels",
         txl_kernels_name(NULL), "blas", txl_blas_name(), "refresh",
         number_unless(!rounds, REFRESH_TOKENS), "known", number_unless(!rounds, KNOWN_TOKENS),
-        "ratio", r->mode == MODE_SLIDING ? json_real(ratio_of(b, r)) : NULL);
+        "ratio", r->mode == MODE_SLIDING ? json_real(b->rate / r->rate) : NULL);
 }
 
 static json_t *training_to_json(const struct bench *b, const struct result *r) {
@@ -423,7 +418,7 @@ static bool print_text(const struct bench *b, const struct result *r) {
                        r->mode == MODE_GENERATE ? "" : r->instruction) &&
            (r->mode != MODE_SLIDING ||
             output_line("a memory of %d tokens is %.*f times as fast as windows of %d",
-                        b->settings.tgt_len, ratio_of(b, r) < 10, ratio_of(b, r),
+                        b->settings.tgt_len, b->rate / r->rate < 10, b->rate / r->rate,
                         b->settings.tgt_len)) &&
            output_flush();
 }

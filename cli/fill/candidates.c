@@ -22,8 +22,7 @@ void candidates_forget(struct fill_text *t) {
     free(t->list_of);
     t->candidate = NULL;
     t->list_of = NULL;
-    t->n_candidate = t->n_list = t->taken = 0;
-    t->cut = 0;
+    t->n_candidate = t->n_list = t->taken = t->cut = 0;
 }
 
 static bool add_candidate(struct fill_text *t, const char *text, size_t length) {

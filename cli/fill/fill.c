@@ -113,10 +113,8 @@ static bool read_candidates(struct fill *f) {
     struct input input;
     const char *path = f->options->candidates;
     f->text.lists = !f->options->ids;
-    if (!path)
-        return true;
-    if (!input_open(&input, path))
-        return false;
+    if (!path || !input_open(&input, path))
+        return !path;
     bool good = input_read_all(&input, &f->listed, ITEMS_RECORD);
     size_t n = f->listed.length;
     input_close(&input);
@@ -192,10 +190,8 @@ static bool fill_item(struct cloze *c, struct items_table *table) {
     if (!items_table_item(table, &c->item) ||
         !items_table_pass(table, &c->items.own, &c->item, &c->condition))
         return terminal_lacks_memory();
-    if (!read_item(c, table, &wrong))
-        return false;
-    if (wrong)
-        return true;
+    if (!read_item(c, table, &wrong) || wrong)
+        return wrong; /* it was told, and the next one follows */
     items_table_right(table);
     c->texts++;
     c->tokens += f->text.list.n;
