@@ -143,21 +143,13 @@ static struct region *region_at(const struct regions *regions, size_t at) {
     return &regions->list[low];
 }
 
-/* ln P(B) in the distribution that predicted the token. */
-static double log_begins(const txl_model *model, const bool *begins, const struct scored *token) {
-    double sum = 0;
-    for (int32_t id = 0, n = txl_model_n_token(model); id < n; id++)
-        if (begins[id])
-            sum += exp((double)token->logprob[0][id]);
-    return log(sum);
-}
-
 struct moment moment_of(const txl_model *model, const bool *begins, bool entropy,
                         const struct scored *token) {
-    return (struct moment){
-        .index = token->index,
-        .begins = begins ? log_begins(model, begins, token) : 0,
-        .entropy = entropy ? entropy_of(token->logprob[0], txl_model_n_token(model)) : 0};
+    const float *logprob = token->logprob[0];
+    const int32_t n = txl_model_n_token(model);
+    return (struct moment){.index = token->index,
+                           .begins = begins ? log_mass(begins, logprob, n) : 0,
+                           .entropy = entropy ? entropy_of(logprob, n) : 0};
 }
 
 /* Whether a word, or the end of the text, is at this byte. */

@@ -677,3 +677,11 @@ double entropy_of(const float *logprob, int32_t n) {
             sum -= (double)(expf(logprob[i]) * logprob[i]);
     return fmax(sum, 0); /* -0 if one token is certain */
 }
+
+double log_mass(const bool *of, const float *logprob, int32_t n) {
+    double sum = 0;
+    for (int32_t id = 0; id < n; id++)
+        if (of[id])
+            sum += exp((double)logprob[id]);
+    return log(sum);
+}

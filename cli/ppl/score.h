@@ -191,4 +191,7 @@ int32_t rank_of(int32_t id, const float *logprob, int32_t n);
 /* -sum p log p, in nats. */
 double entropy_of(const float *logprob, int32_t n);
 
+/* The log-probability of the tokens of `of`, [n], together. */
+double log_mass(const bool *of, const float *logprob, int32_t n);
+
 #endif

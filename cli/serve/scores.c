@@ -59,13 +59,6 @@ bool scores_add_none(struct scores *s) {
     return true;
 }
 
-static float log_mass(const bool *of, const float *logprob, int32_t n_token) {
-    double sum = 0;
-    for (int32_t id = 0; id < n_token; id++)
-        sum += of[id] ? exp((double)logprob[id]) : 0;
-    return (float)log(sum);
-}
-
 bool scores_add(struct scores *s, int32_t id, const float *logprob, int32_t n_token) {
     if (!reserve(s, 1))
         return false;
@@ -80,7 +73,7 @@ bool scores_add(struct scores *s, int32_t id, const float *logprob, int32_t n_to
         s->rank[s->n] = rank_of(id, logprob, n_token);
     }
     if (s->of)
-        s->begins[s->n] = log_mass(s->of, logprob, n_token);
+        s->begins[s->n] = (float)log_mass(s->of, logprob, n_token);
     s->n++;
     return true;
 }
