@@ -88,16 +88,10 @@ static bool put_candidates(struct table *table, const struct fill_text *t,
     return good;
 }
 
-/* Ends a table that is complete. */
-static bool end_table(struct table *table) {
-    struct outfile *file = &table->file;
-    return outfiles_finish(&file, 1) && outfiles_commit(&file, 1);
-}
-
 static bool print_candidates(const struct fill *f) {
     struct table table;
     bool good = table_open(&table, "-", columns, NULL, false) &&
-                put_candidates(&table, &f->text, NULL) && end_table(&table);
+                put_candidates(&table, &f->text, NULL) && outfile_commit(&table.file);
     table_abandon(&table);
     return good;
 }
@@ -110,18 +104,12 @@ static void use_listed(struct fill *f) {
 }
 
 static bool read_candidates(struct fill *f) {
-    struct input input;
     const char *path = f->options->candidates;
     f->text.lists = !f->options->ids;
-    if (!path || !input_open(&input, path))
-        return !path;
-    bool good = input_read_all(&input, &f->listed, ITEMS_RECORD);
-    size_t n = f->listed.length;
-    input_close(&input);
-    if (good && (n == 0 || n >= ITEMS_RECORD))
-        return terminal_error("%s: it is %s", path, n == 0 ? "empty" : "longer than 1 MiB");
+    if (path && !input_read_list(path, &f->listed, ITEMS_RECORD))
+        return false;
     use_listed(f);
-    return good;
+    return true;
 }
 
 /* ---- Tables of texts, each with one gap ------------------------------------------------------ */
@@ -237,7 +225,7 @@ static int fill_items(struct fill *f, struct fill_options *options) {
     for (int i = 0; i < c.items.n && good; i++)
         good = fill_table(&c, &c.items.tables[i]);
     f->seconds = c.seconds;
-    good = good && (options->json ? print_done(f) : end_table(&c.table));
+    good = good && (options->json ? print_done(f) : outfile_commit(&c.table.file));
     int status = output_finish(signals_stopped()                           ? signals_status()
                                : (good && c.lacks == 0) || output_closed() ? STATUS_OK
                                                                            : STATUS_FAILURE);

@@ -560,6 +560,19 @@ bool input_read_all(struct input *input, struct buffer *to, size_t most) {
     return n >= 0 && !signals_stopped();
 }
 
+bool input_read_list(const char *path, struct buffer *list, size_t most) {
+    struct input input;
+    if (!input_open(&input, path))
+        return false;
+    bool good = input_read_all(&input, list, most);
+    input_close(&input);
+    if (good && list->length == 0)
+        return terminal_error("%s: it is empty", path);
+    if (good && list->length >= most)
+        return terminal_error("%s: it is longer than %zu MiB", path, most >> 20);
+    return good;
+}
+
 bool input_is_ready(const struct input *input) {
     struct pollfd file = {.fd = input->handle, .events = POLLIN};
     return input->handle < 0 || input->at_head < input->n_head || poll(&file, 1, 0) > 0;

@@ -126,6 +126,10 @@ ssize_t input_read(struct input *input, char *buffer, size_t size);
  * when a signal asked to stop. */
 bool input_read_all(struct input *input, struct buffer *to, size_t most);
 
+/* Reads the whole file, which is to have less than `most` bytes, some MiB, and at least one.  False
+ * with the error printed, or when a signal asked to stop. */
+bool input_read_list(const char *path, struct buffer *list, size_t most);
+
 /* Whether input_read would return at once. */
 bool input_is_ready(const struct input *input);
 

@@ -725,8 +725,6 @@ static int parse_arguments(const struct command *command, struct ppl *ppl) {
 static bool open_orders(struct ppl *ppl) {
     struct items *items = &ppl->items;
     const char *path = ppl->options->order;
-    struct input input;
-    bool good = true;
     for (int i = 0; i < items->n; i++) {
         const struct items_table *table = &items->tables[i];
         if (path && table->pairs)
@@ -737,16 +735,7 @@ static bool open_orders(struct ppl *ppl) {
                           "not empty",
                           table->input.name, items_table_name(table, ROLE_ORDER));
     }
-    if (!path)
-        return true;
-    if (!input_open(&input, path))
-        return false;
-    good = input_read_all(&input, &items->orders, ITEMS_LONG);
-    input_close(&input);
-    if (good && (items->orders.length == 0 || items->orders.length >= ITEMS_LONG))
-        return terminal_error("%s: it is %s", path,
-                              items->orders.length == 0 ? "empty" : "longer than 256 MiB");
-    return good;
+    return !path || input_read_list(path, &items->orders, ITEMS_LONG);
 }
 
 /* Opens the tables of items, which become the files.  One that cannot be opened is told and left
