@@ -202,7 +202,7 @@ static bool find_past(struct job *job, struct problem *problem) {
     if (!c->memory)
         return true;
     if (!pasts_find(&job->work->pasts, c->memory, &c->past))
-        return problem_set(problem, 500, NULL, "out of memory");
+        return problem_lacks_memory(problem);
     if (c->past.list.n == 0)
         return problem_set(problem, 400, "memory",
                            "memory: no answer '%.40s' is kept; send its text as the prompt",
@@ -226,7 +226,7 @@ bool complete_take(struct work *work, struct exchange *exchange,
                    const struct generate_options *usual, json_t *body, struct problem *problem) {
     struct job *job = job_new(work, exchange, &kind);
     if (!job)
-        return problem_set(problem, 500, NULL, "out of memory");
+        return problem_lacks_memory(problem);
     bool good = completion_read(&job->c, &work->model, usual, work->desk.settings.arithmetic, body,
                                 problem) &&
                 find_past(job, problem);

@@ -22,7 +22,7 @@ bool problem_set(struct problem *problem, int status, const char *param, const c
     return false;
 }
 
-static bool lacks_memory(struct problem *problem) {
+bool problem_lacks_memory(struct problem *problem) {
     return problem_set(problem, 500, NULL, "out of memory");
 }
 
@@ -34,7 +34,7 @@ json_t *body_parse(const char *body, size_t length, struct problem *problem) {
     if (object)
         problem_set(problem, 400, NULL, "the body is no JSON object");
     else if (json_lacked_memory(&where))
-        lacks_memory(problem);
+        problem_lacks_memory(problem);
     else
         problem_set(problem, 400, NULL, "the body is no JSON: %s, at byte %d",
                     json_error_code(&where) == json_error_null_character ? "a string has a NUL"
@@ -82,29 +82,35 @@ bool body_string(const json_t *body, const char *name, char **value, struct prob
     if (!json_is_string(given))
         return problem_set(problem, 400, name, "%s is no string", name);
     *value = strdup(json_string_value(given));
-    return *value || lacks_memory(problem);
+    return *value || problem_lacks_memory(problem);
 }
 
-bool body_raw(const json_t *body, const char *name, bool *raw, struct problem *problem) {
+bool body_choice(const json_t *body, const char *name, const char *const *choices, int *value,
+                 struct problem *problem) {
     const json_t *given = member(body, name);
-    const char *form = given ? json_string_value(given) : text_forms[TEXT_RAW];
-    if (!form ||
-        (strcmp(form, text_forms[TEXT_RAW]) != 0 && strcmp(form, text_forms[TEXT_TOKENS]) != 0))
-        return problem_set(problem, 400, name, "%s is neither \"raw\" nor \"tokens\"", name);
-    *raw = strcmp(form, text_forms[TEXT_RAW]) == 0;
-    return true;
-}
-
-bool body_arithmetic(const json_t *body, txl_arithmetic *value, struct problem *problem) {
-    const json_t *given = member(body, "arithmetic");
-    const char *name = given ? json_string_value(given) : arithmetics[*value];
-    for (int i = 0; name && arithmetics[i]; i++) {
-        if (strcmp(arithmetics[i], name) == 0) {
-            *value = (txl_arithmetic)i;
+    const char *choice = given ? json_string_value(given) : choices[*value];
+    for (int i = 0; choice && choices[i]; i++) {
+        if (strcmp(choices[i], choice) == 0) {
+            *value = i;
             return true;
         }
     }
-    return problem_set(problem, 400, "arithmetic", "arithmetic is neither \"fast\" nor \"exact\"");
+    return problem_set(problem, 400, name, "%s is neither \"%s\" nor \"%s\"", name, choices[0],
+                       choices[1]);
+}
+
+bool body_raw(const json_t *body, const char *name, bool *raw, struct problem *problem) {
+    int form = TEXT_RAW;
+    bool good = body_choice(body, name, text_forms, &form, problem);
+    *raw = form == TEXT_RAW;
+    return good;
+}
+
+bool body_arithmetic(const json_t *body, txl_arithmetic *value, struct problem *problem) {
+    int chosen = (int)*value;
+    bool good = body_choice(body, "arithmetic", arithmetics, &chosen, problem);
+    *value = (txl_arithmetic)chosen;
+    return good;
 }
 
 bool body_may_list(uint64_t tokens, int64_t top, struct problem *problem) {
@@ -174,7 +180,7 @@ bool prompt_tokens_encode(struct prompt_tokens *t, const txl_model *model,
     txl_error error;
     *t = (struct prompt_tokens){.text = malloc(length + 1), .length = length};
     if (!t->text)
-        return lacks_memory(problem);
+        return problem_lacks_memory(problem);
     memcpy(t->text, text, length);
     t->text[length] = '\0';
     size_t blanks = form->corpus ? 0 : open_blanks(model, text, length);
@@ -195,7 +201,7 @@ bool prompt_tokens_encode(struct prompt_tokens *t, const txl_model *model,
     }
     txl_encoder_free(encoder);
     if (status == TXL_MEMORY)
-        return lacks_memory(problem);
+        return problem_lacks_memory(problem);
     return !status || problem_set(problem, 400, "prompt", "the prompt: %s", error.message);
 }
 
@@ -232,7 +238,7 @@ static bool read_ids(struct reader *r, const json_t *list) {
                                " is no id of the vocabulary, which has %" PRId32,
                                id, txl_model_n_token(r->model));
         if (!id_list_add(&t->list, (int32_t)id))
-            return lacks_memory(r->problem);
+            return problem_lacks_memory(r->problem);
     }
     return true;
 }
@@ -266,7 +272,7 @@ static bool read_prompts(struct reader *r) {
                                          "%zu prompts; a request has at most %d", n, MOST_PROMPTS);
     c->prompts = good ? calloc(n, sizeof *c->prompts) : NULL;
     if (good && (!c->prompts || !prompt))
-        good = lacks_memory(r->problem);
+        good = problem_lacks_memory(r->problem);
     for (size_t i = 0; good && i < n; i++) {
         const json_t *one = many ? json_array_get(prompt, i) : prompt;
         if (many && json_is_string(one) != json_is_string(first))
@@ -319,7 +325,7 @@ static bool set_option(struct reader *r, const char *field, const char *option,
                            wants_text ? "string" : "number");
     char *text = wants_text ? strdup(json_string_value(value)) : output_json_value(value);
     if (!text)
-        return lacks_memory(r->problem);
+        return problem_lacks_memory(r->problem);
     bool good = options_set_value(row, text, &r->c->options, &wrong) ||
                 problem_set(r->problem, 400, field, "%s %s", field, wrong.text);
     free(text);
@@ -379,7 +385,7 @@ static bool add_stop(struct reader *r, const json_t *value) {
     }
     char *copy = strdup(text);
     if (!copy)
-        return lacks_memory(r->problem);
+        return problem_lacks_memory(r->problem);
     stop->items[stop->n++] = copy;
     return true;
 }
@@ -389,7 +395,7 @@ static bool read_stops(struct reader *r) {
     struct string_list *list = &r->c->options.stop;
     *list = (struct string_list){.items = calloc(MOST_STOPS, sizeof *list->items)};
     if (!list->items)
-        return lacks_memory(r->problem);
+        return problem_lacks_memory(r->problem);
     if (!stop)
         return true;
     if (!json_is_array(stop))
@@ -472,9 +478,9 @@ static bool list_ignored(struct reader *r) {
             break;
         if ((list->length > 0 && !buffer_append(list, ", ", 2)) ||
             !buffer_append(list, told, strlen(told)))
-            return lacks_memory(r->problem);
+            return problem_lacks_memory(r->problem);
     }
-    return buffer_append(list, "", 1) || lacks_memory(r->problem);
+    return buffer_append(list, "", 1) || problem_lacks_memory(r->problem);
 }
 
 /* ---- The request --------------------------------------------------------------------------- */

@@ -32,6 +32,7 @@ struct problem {
 /* Fills in the problem and returns false. */
 bool problem_set(struct problem *problem, int status, const char *param, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+bool problem_lacks_memory(struct problem *problem);
 
 /* Parses a body that is an object.  NULL with the problem. */
 json_t *body_parse(const char *body, size_t length, struct problem *problem);
@@ -41,6 +42,10 @@ json_t *body_parse(const char *body, size_t length, struct problem *problem);
 bool body_boolean(const json_t *body, const char *name, bool *value, struct problem *problem);
 bool body_integer(const json_t *body, const char *name, int64_t least, int64_t most, int64_t *value,
                   struct problem *problem);
+
+/* One of two `choices`, of which the value is the index. */
+bool body_choice(const json_t *body, const char *name, const char *const *choices, int *value,
+                 struct problem *problem);
 
 /* Reads the member arithmetic; `value` is the server's. */
 bool body_arithmetic(const json_t *body, txl_arithmetic *value, struct problem *problem);

@@ -31,18 +31,6 @@ static bool read_sampling(struct job *job, const struct generate_options *usual,
     return true;
 }
 
-static bool read_order(struct gaps *gaps, const json_t *body, struct problem *problem) {
-    const json_t *given = json_object_get(body, "order");
-    const char *name = given && !json_is_null(given) ? json_string_value(given) : fill_orders[0];
-    for (int i = 0; name && fill_orders[i]; i++) {
-        if (strcmp(fill_orders[i], name) == 0) {
-            gaps->options.order = i;
-            return true;
-        }
-    }
-    return problem_set(problem, 400, "order", "order is neither \"left\" nor \"surest\"");
-}
-
 static bool read_request(struct job *job, const struct generate_options *usual, const json_t *body,
                          struct problem *problem) {
     struct gaps *gaps = job->more;
@@ -53,8 +41,9 @@ static bool read_request(struct job *job, const struct generate_options *usual, 
         return problem_set(problem, 400, "text", "text must be a string with <mask> in it");
     gaps->text = strdup(text);
     if (!gaps->text)
-        return problem_set(problem, 500, NULL, "out of memory");
-    return read_sampling(job, usual, body, problem) && read_order(gaps, body, problem) &&
+        return problem_lacks_memory(problem);
+    return read_sampling(job, usual, body, problem) &&
+           body_choice(body, "order", fill_orders, &gaps->options.order, problem) &&
            body_integer(body, "pieces", 1, MOST_PIECES, &gaps->options.pieces, problem) &&
            body_integer(body, "logprobs", 0, n_token < MOST_TOP ? n_token : MOST_TOP,
                         &gaps->options.logprobs, problem);
@@ -115,7 +104,7 @@ bool gaps_take(struct work *work, struct exchange *exchange, const struct genera
     if (!job || !(job->more = calloc(1, sizeof(struct gaps)))) {
         if (job)
             job_free(job);
-        return problem_set(problem, 500, NULL, "out of memory");
+        return problem_lacks_memory(problem);
     }
     bool good = read_request(job, usual, body, problem);
     return work_take(work, job, good, problem);

@@ -22,10 +22,6 @@ struct learning {
 
 /* ---- The request --------------------------------------------------------------------------- */
 
-static bool lacks_memory(struct problem *problem) {
-    return problem_set(problem, 500, NULL, "out of memory");
-}
-
 static bool read_rate(struct learning *l, const json_t *body, struct problem *problem) {
     const json_t *rate = json_object_get(body, "rate");
     l->rate = DYNAMIC_ADAM_LR;
@@ -54,7 +50,7 @@ static bool read_request(struct job *job, const json_t *body, struct problem *pr
         good = problem_set(problem, 400, "text", "text is empty");
     l->ids = good ? malloc((l->n + 1) * sizeof *l->ids) : NULL;
     if (good && !l->ids)
-        good = lacks_memory(problem);
+        good = problem_lacks_memory(problem);
     if (good) {
         l->ids[0] = txl_model_first_context(model);
         memcpy(l->ids + 1, tokens.list.ids, l->n * sizeof *l->ids);
@@ -88,7 +84,7 @@ static bool open_learner(struct job *job, struct problem *problem) {
     l->learned = calloc(1, sizeof *l->learned);
     l->nats = malloc(l->tgt_len * sizeof *l->nats);
     if (!l->learned || !l->nats)
-        return lacks_memory(problem);
+        return problem_lacks_memory(problem);
     txl_status status = txl_learner_new(model, &settings, &how, &l->learned->learner, &error);
     if (status)
         return problem_set(problem, status == TXL_UNSUPPORTED ? 400 : 500, NULL, "%s",
@@ -142,7 +138,7 @@ static bool finish(struct job *job, struct problem *problem) {
                                                      "drift", drift));
     object = output_json_if(good, object);
     return (job->c.stream ? job_send(job, object) : job_answer(job, object)) ||
-           lacks_memory(problem);
+           problem_lacks_memory(problem);
 }
 
 /* Opens the learner, then learns a segment each time. */
@@ -152,7 +148,7 @@ static bool run(struct job *job) {
     bool good = l->learned ? learn_segment(job, &problem) : open_learner(job, &problem);
     bool all = good && l->done == l->n;
     if (good && !all && job->c.stream && !job_send(job, progress_object(job)))
-        good = lacks_memory(&problem);
+        good = problem_lacks_memory(&problem);
     if (all)
         good = finish(job, &problem);
     if (!good)
@@ -178,7 +174,7 @@ bool learn_take(struct work *work, struct exchange *exchange, const json_t *body
     if (!job || !(job->more = calloc(1, sizeof(struct learning)))) {
         if (job)
             job_free(job);
-        return lacks_memory(problem);
+        return problem_lacks_memory(problem);
     }
     bool good =
         read_request(job, body, problem) && (sampling_seed(INTEGER_UNSET, &job->name) ||

@@ -27,10 +27,6 @@ struct scoring {
 
 /* ---- The request --------------------------------------------------------------------------- */
 
-static bool lacks_memory(struct problem *problem) {
-    return problem_set(problem, 500, NULL, "out of memory");
-}
-
 /* The string under a name, "" where there is none and it is not needed. */
 static bool read_string(const json_t *object, const char *name, bool needed, const char **text,
                         size_t *length, struct problem *problem) {
@@ -85,7 +81,7 @@ static bool read_item(struct job *job, const json_t *object, struct problem *pro
     bool good = regions_part(&item->regions, text, length) &&
                 join_text(item, model, context, n_context, &all);
     if (!good)
-        lacks_memory(problem);
+        problem_lacks_memory(problem);
     const struct buffer *bare = &item->regions.text;
     if (good && is_all_space(bare->data, bare->length))
         good = problem_set(problem, 400, "text", "text is empty");
@@ -113,7 +109,7 @@ static bool read_items(struct job *job, const json_t *body, struct problem *prob
                            MOST_PROMPTS);
     s->items = calloc(n, sizeof *s->items);
     job->c.prompts = calloc(n, sizeof *job->c.prompts);
-    bool good = (s->items && job->c.prompts) || lacks_memory(problem);
+    bool good = (s->items && job->c.prompts) || problem_lacks_memory(problem);
     for (size_t i = 0; i < n && good; i++)
         good = read_item(job, items ? json_array_get(items, i) : body, problem);
     return good;
@@ -330,7 +326,7 @@ bool score_take(struct work *work, struct exchange *exchange, const struct gener
     if (!job || !(job->more = calloc(1, sizeof(struct scoring)))) {
         if (job)
             job_free(job);
-        return lacks_memory(problem);
+        return problem_lacks_memory(problem);
     }
     job->c.options = *usual;
     bool good = read_request(job, body, problem) && job_open_rows(job, true, true, problem);

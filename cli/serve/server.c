@@ -45,7 +45,7 @@ static bool answer_json(const struct call *c, json_t *object) {
 }
 
 static bool answer_or_lack(const struct call *c, json_t *object, struct problem *problem) {
-    return answer_json(c, object) || problem_set(problem, 500, NULL, "out of memory");
+    return answer_json(c, object) || problem_lacks_memory(problem);
 }
 
 /* ---- About the server ---------------------------------------------------------------------- */
@@ -88,7 +88,7 @@ static bool show_page(struct call *c, struct problem *problem) {
     json_t *model = model_object(c->server);
     bool good = model && page_answer(c->server->http, c->exchange, model);
     json_decref(model);
-    return good || problem_set(problem, 500, NULL, "out of memory");
+    return good || problem_lacks_memory(problem);
 }
 
 static bool list_models(struct call *c, struct problem *problem) {

@@ -9,7 +9,7 @@
 /* The JSON, or NULL with the problem that memory is short. */
 static json_t *or_lacks_memory(json_t *value, struct problem *problem) {
     if (!value)
-        problem_set(problem, 500, NULL, "out of memory");
+        problem_lacks_memory(problem);
     return value;
 }
 
@@ -49,7 +49,7 @@ static bool encode(struct prompt_tokens *tokens, const txl_model *model, bool ra
         return prompt_tokens_encode(tokens, model, &(struct prompt_form){.raw = raw}, bytes, length,
                                     problem);
     *tokens = (struct prompt_tokens){0};
-    return id_list_add(&tokens->list, eos) || problem_set(problem, 500, NULL, "out of memory");
+    return id_list_add(&tokens->list, eos) || problem_lacks_memory(problem);
 }
 
 static json_t *encoded_object(const txl_model *model, const struct prompt_tokens *tokens,
@@ -115,7 +115,7 @@ static bool decode(const txl_model *model, bool raw, const json_t *list, struct 
     good = good && !txl_decoder_finish(decoder, &part, &length, &error) &&
            buffer_append(text, part, length);
     txl_decoder_free(decoder);
-    return good || problem_set(problem, 500, NULL, "out of memory");
+    return good || problem_lacks_memory(problem);
 }
 
 json_t *vocabulary_decode(const txl_model *model, const json_t *body, struct problem *problem) {

@@ -236,7 +236,7 @@ static bool open_generate(struct job *job, struct problem *problem) {
     if (txl_model_eos(g->model.handle) < 0)
         c->options.eos = EOS_NEWLINE;
     if (!continue_choose_sampling(g))
-        return problem_set(problem, 500, NULL, "out of memory");
+        return problem_lacks_memory(problem);
     if (txl_decoder_new(g->model.handle, c->raw, &g->scratch, &error))
         return problem_set(problem, 500, NULL, "%s", error.message);
     return true;
@@ -250,7 +250,7 @@ bool job_open_rows(struct job *job, bool scoring, bool detailed, struct problem 
     size_t n = c->n_prompt * (size_t)c->n;
     job->rows = calloc(n, sizeof *job->rows);
     if (!job->rows)
-        return problem_set(problem, 500, NULL, "out of memory");
+        return problem_lacks_memory(problem);
     for (job->n_row = 0; job->n_row < n;) {
         struct row *row = &job->rows[job->n_row];
         size_t prompt = job->n_row++ / (size_t)c->n;
@@ -264,7 +264,7 @@ bool job_open_rows(struct job *job, bool scoring, bool detailed, struct problem 
                             .most = (uint64_t)c->max_tokens};
         if (row->tokens->blank && job->after_blank.n == 0 &&
             !generation_list_first(&job->after_blank, &job->g.banned, job->g.model.handle, true))
-            return problem_set(problem, 500, NULL, "out of memory");
+            return problem_lacks_memory(problem);
         row->first_banned = row->tokens->blank ? &job->after_blank : NULL;
         row->scores.k = c->top > 0 ? (size_t)c->top : 0;
         row->scores.detailed = detailed;
@@ -301,7 +301,8 @@ static void end_job(struct work *w, struct job *job) {
     job->over = true;
 }
 
-static void fail_job(struct work *w, struct job *job, const struct problem *problem) {
+void job_fail(struct job *job, const struct problem *problem) {
+    struct work *w = job->work;
     if (job->over)
         return;
     atomic_fetch_add(&w->failed, 1);
@@ -314,20 +315,15 @@ static void fail_job(struct work *w, struct job *job, const struct problem *prob
     end_job(w, job);
 }
 
-void job_fail(struct job *job, const struct problem *problem) {
-    fail_job(job->work, job, problem);
-}
-
-static void fail_job_for(struct work *w, struct job *job, txl_status status,
-                         const txl_error *error) {
+static void fail_job_for(struct job *job, txl_status status, const txl_error *error) {
     struct problem problem;
     bool asked = status == TXL_ARGUMENT || status == TXL_TEXT || status == TXL_UNSUPPORTED;
     problem_set(&problem, asked ? 400 : 500, NULL, "%s", error->message);
-    fail_job(w, job, &problem);
+    job_fail(job, &problem);
 }
 
-static void fail_for_memory(struct work *w, struct job *job) {
-    fail_job_for(w, job, TXL_MEMORY, &(txl_error){.message = "out of memory"});
+static void fail_for_memory(struct job *job) {
+    fail_job_for(job, TXL_MEMORY, &(txl_error){.message = "out of memory"});
 }
 
 /* ---- Rows ---------------------------------------------------------------------------------- */
@@ -366,7 +362,7 @@ static void start_rows(struct work *w) {
             count_started(w, 1);
         txl_status status = start_row(w, job, row, &error);
         if (status) {
-            fail_job_for(w, job, status, &error);
+            fail_job_for(job, status, &error);
             continue;
         }
         w->active[w->n_active++] = (struct active){job, row};
@@ -380,7 +376,7 @@ static void tell_row(struct work *w, struct active a) {
     if (job->over)
         return;
     if (job->c.stream && !job->kind->told(job, a.row)) {
-        fail_for_memory(w, job);
+        fail_for_memory(job);
         return;
     }
     if (a.row->state != ROW_DONE)
@@ -390,7 +386,7 @@ static void tell_row(struct work *w, struct active a) {
     if (++job->n_done < job->n_row)
         return;
     if (!job->kind->finish(job)) {
-        fail_for_memory(w, job);
+        fail_for_memory(job);
         return;
     }
     if (job->begun)
@@ -420,7 +416,7 @@ static bool read_some(struct work *w) {
         txl_status status = row_read(a.row, &w->desk, &error);
         atomic_fetch_add(&w->tokens_read, a.row->done - before);
         if (status)
-            fail_job_for(w, a.job, status, &error);
+            fail_job_for(a.job, status, &error);
         else
             tell_row(w, a);
         return true;
@@ -433,7 +429,7 @@ static bool is_behind(const struct work *w, const struct job *job) {
 }
 
 /* Feeds the rows the tokens that they drew. */
-static void feed_rows(struct work *w, const struct active *fed, size_t n) {
+static void feed_rows(const struct active *fed, size_t n) {
     struct sample *samples[TOGETHER];
     for (size_t i = 0; i < n; i++)
         samples[i] = &fed[i].row->sample;
@@ -441,7 +437,7 @@ static void feed_rows(struct work *w, const struct active *fed, size_t n) {
     for (size_t i = 0; i < n && status; i++) {
         txl_error error;
         txl_fail(&error, status, "%s", terminal_last_error());
-        fail_job_for(w, fed[i].job, status, &error);
+        fail_job_for(fed[i].job, status, &error);
     }
 }
 
@@ -451,7 +447,7 @@ static bool are_alike(const struct job *a, const struct job *b) {
 }
 
 /* Feeds those of the rows that go on, as many at a time as go together. */
-static void feed_alike(struct work *w, const struct active *drawn, size_t n) {
+static void feed_alike(const struct active *drawn, size_t n) {
     struct active fed[TOGETHER];
     bool done[MOST_PARALLEL] = {false};
     for (size_t first = 0; first < n; first++) {
@@ -464,7 +460,7 @@ static void feed_alike(struct work *w, const struct active *drawn, size_t n) {
             done[i] = true;
             fed[n_fed++] = drawn[i];
         }
-        feed_rows(w, fed, n_fed);
+        feed_rows(fed, n_fed);
     }
 }
 
@@ -485,11 +481,11 @@ static bool write_some(struct work *w) {
         txl_status status = row_draw(drawn[i].row, &w->desk, &error);
         atomic_fetch_add(&w->tokens_made, drawn[i].row->made.n - before);
         if (status)
-            fail_job_for(w, drawn[i].job, status, &error);
+            fail_job_for(drawn[i].job, status, &error);
         else
             tell_row(w, drawn[i]);
     }
-    feed_alike(w, drawn, n);
+    feed_alike(drawn, n);
     return some;
 }
 
@@ -566,7 +562,7 @@ static void abandon_jobs(struct work *w) {
     struct problem problem;
     problem_set(&problem, 503, NULL, "the server is stopping");
     for (struct job *job = w->jobs; job; job = job->next)
-        fail_job(w, job, &problem);
+        job_fail(job, &problem);
 }
 
 /* Waits a little, for clients that read slowly. */
