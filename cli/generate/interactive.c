@@ -280,17 +280,24 @@ static void retry_turn(struct interaction *i, char *argument) {
 
 /* ---- What could come next ------------------------------------------------------------------ */
 
-/* Appends the text as standard error shows it within a line, harmless and with \n for a line end.
- * False when memory is short. */
-static bool add_shown(struct buffer *line, const char *text, size_t length) {
+/* Appends the text as standard error shows it, harmless.  False when memory is short. */
+static bool add_clean(struct buffer *out, const char *text, size_t length) {
     struct clean_text clean = {.n = 0};
-    char *shown = malloc(CLEAN_TEXT_ROOM(length) + CLEAN_TEXT_ROOM(0));
-    size_t n = shown ? clean_text(&clean, text, length, shown) : 0;
-    n += shown ? clean_text_end(&clean, shown + n) : 0;
-    bool good = shown != NULL;
-    for (size_t k = 0; k < n && good; k++)
-        good = shown[k] == '\n' ? buffer_append(line, "\\n", 2) : buffer_append(line, shown + k, 1);
-    free(shown);
+    if (!buffer_reserve(out, CLEAN_TEXT_ROOM(length) + CLEAN_TEXT_ROOM(0)))
+        return false;
+    out->length += clean_text(&clean, text, length, out->data + out->length);
+    out->length += clean_text_end(&clean, out->data + out->length);
+    return true;
+}
+
+/* The same within a line, with \n for a line end. */
+static bool add_shown(struct buffer *line, const char *text, size_t length) {
+    struct buffer clean = {0};
+    bool good = add_clean(&clean, text, length);
+    for (size_t k = 0; k < clean.length && good; k++)
+        good = clean.data[k] == '\n' ? buffer_append(line, "\\n", 2)
+                                     : buffer_append(line, clean.data + k, 1);
+    buffer_free(&clean);
     return good;
 }
 
@@ -415,17 +422,14 @@ static void show_text(struct interaction *i, char *argument) {
     (void)argument;
     if (!has_text(i, "show"))
         return;
-    struct clean_text clean = {.n = 0};
-    char *shown = malloc(CLEAN_TEXT_ROOM(text->length) + CLEAN_TEXT_ROOM(0));
-    if (!shown) {
+    struct buffer shown = {0};
+    if (add_clean(&shown, text->data, text->length)) {
+        fwrite(shown.data, 1, shown.length, stderr);
+        fputs(shown.length == 0 || shown.data[shown.length - 1] != '\n' ? "\n" : "", stderr);
+    } else {
         i->ended = terminal_lacks_memory();
-        return;
     }
-    size_t n = clean_text(&clean, text->data, text->length, shown);
-    n += clean_text_end(&clean, shown + n);
-    fwrite(shown, 1, n, stderr);
-    fputs(n == 0 || shown[n - 1] != '\n' ? "\n" : "", stderr);
-    free(shown);
+    buffer_free(&shown);
 }
 
 /* Whether the file may be written: it is new, or no regular file, or the person agrees. */

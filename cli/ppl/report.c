@@ -293,13 +293,16 @@ txl_status report_position(void *context, const struct scored *token, txl_error 
 bool report_end_positions(struct report *report, int mem_len) {
     const struct report_positions *p = &report->positions;
     json_t *nats = json_array();
+    bool good = true;
     if (!report->by_position)
         report->by_position = json_array();
-    for (size_t i = 0; i < p->n; i++)
-        json_array_append_new(nats, output_json_number(p->nats[i] / (double)p->tokens[i]));
+    for (size_t i = 0; i < p->n && good; i++)
+        good =
+            json_array_append_new(nats, output_json_number(p->nats[i] / (double)p->tokens[i])) == 0;
     json_t *one =
         json_pack("{s:i, s:i, s:o}", "tgt_len", (int)p->tgt_len, "mem_len", mem_len, "nats", nats);
-    return json_array_append_new(report->by_position, one) == 0 || output_lacks_memory();
+    good = json_array_append_new(report->by_position, one) == 0 && good;
+    return good || output_lacks_memory();
 }
 
 bool report_result(struct report *report, json_t *result, bool shown) {

@@ -204,9 +204,10 @@ static void move_task(void *context, int i, int thread) {
 /* ---- A step ------------------------------------------------------------------------------- */
 
 void muon_step(struct training *t, double rate, float clip) {
+    const uint64_t size = muon_scratch(t);
     for (int l = 0; l < t->net->n_layer; l++) {
         struct muon muon = {.t = t, .clip = clip};
-        struct arena scratch = {.memory = t->muon, .size = muon_scratch(t)};
+        struct arena scratch = {.memory = t->muon, .size = size};
         size_t n = 0;
         list_matrices(t, l, &scratch, muon.list);
         for (int i = 0; i < MATRICES; i++)
