@@ -46,6 +46,8 @@ struct http_handler {
      * `most_bodies`: answers. */
     void (*refuse)(void *context, struct exchange *exchange, bool alone);
     size_t most_body, most_bodies;
+    /* In which a head is to come, and then its body; a long one has more time. */
+    double request_seconds;
 };
 
 struct http_module {
@@ -58,6 +60,8 @@ struct http_module {
     void (*stop)(void *http, double seconds);
     /* Takes no more connections. */
     void (*quiesce)(void *http);
+    /* Ends the connections whose request is late; to be called again and again. */
+    void (*tend)(void *http);
 
     /* Adds a header to whatever answers; at most 4.  What there is no memory for is left out. */
     void (*mark)(struct exchange *exchange, const char *name, const char *value);

@@ -2,22 +2,38 @@
  *
  * A connection whose answer, or whose next bytes, are yet to come is suspended: the daemon forgets
  * it until it is resumed.  The exchange's lock makes the two decisions one: either the daemon sees
- * the bytes, or who adds them sees that it was suspended. */
+ * the bytes, or who adds them sees that it was suspended.
+ *
+ * The daemon ends a connection only when nothing moves on it, so that a client that sends a byte
+ * now and then could keep it for ever: `tend` ends those whose request is late. */
 #include "http.h"
 
 #include "lib/base/memory.h"
 #include "txl.h"
 
+#include <math.h>
 #include <microhttpd.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { CONNECTIONS = 256, MARKS = 4, OF_ONE_ADDRESS = 64, IDLE_SECONDS = 60, BLOCK = 1 << 14 };
+
+/* Bytes of a body that give it another second. */
+enum { SLOWEST = 1 << 14 };
+
+/* A client, of which the daemon keeps the memory. */
+struct connection {
+    struct connection *next, **place;
+    int socket;
+    double due; /* when its request is to be complete; INFINITY: it is */
+};
 
 struct http {
     struct MHD_Daemon *daemon;
@@ -25,6 +41,8 @@ struct http {
     int listener;
     atomic_int open;      /* exchanges whose answer was not yet fetched */
     atomic_size_t bodies; /* bytes of bodies that are held */
+    pthread_mutex_t lock; /* of the connections */
+    struct connection *connections;
 };
 
 struct exchange {
@@ -233,19 +251,105 @@ static bool gone(struct exchange *e) {
     return is_gone;
 }
 
+/* ---- Late requests ------------------------------------------------------------------------- */
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static struct connection *client_of(struct MHD_Connection *connection) {
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
+}
+
+/* Sets when the client's request is to be complete. */
+static void expect(struct http *http, struct MHD_Connection *connection, double due) {
+    struct connection *c = client_of(connection);
+    pthread_mutex_lock(&http->lock);
+    if (c)
+        c->due = due;
+    pthread_mutex_unlock(&http->lock);
+}
+
+/* A body that goes on has more time. */
+static void expect_more(struct exchange *e, size_t length) {
+    struct connection *c = client_of(e->connection);
+    pthread_mutex_lock(&e->http->lock);
+    if (c)
+        c->due += (double)length / SLOWEST;
+    pthread_mutex_unlock(&e->http->lock);
+}
+
+/* A client has come, or has gone; its socket is closed after this. */
+static void note_connection(void *context, struct MHD_Connection *connection, void **socket_context,
+                            enum MHD_ConnectionNotificationCode code) {
+    struct http *http = context;
+    struct connection *c = *socket_context;
+    pthread_mutex_lock(&http->lock);
+    if (code == MHD_CONNECTION_NOTIFY_STARTED && (c = *socket_context = calloc(1, sizeof *c))) {
+        const union MHD_ConnectionInfo *info =
+            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        *c = (struct connection){.next = http->connections,
+                                 .place = &http->connections,
+                                 .socket = info ? info->connect_fd : -1,
+                                 .due = now() + http->handler.request_seconds};
+        if (c->next)
+            c->next->place = &c->next;
+        http->connections = c;
+    } else if (code == MHD_CONNECTION_NOTIFY_CLOSED && c) {
+        *c->place = c->next;
+        if (c->next)
+            c->next->place = c->place;
+        free(c);
+        *socket_context = NULL;
+    }
+    pthread_mutex_unlock(&http->lock);
+}
+
+/* Says why, and lets the daemon see an end. */
+static void end_late(struct connection *c, double seconds) {
+    char body[200], answer[400];
+    int length = snprintf(body, sizeof body,
+                          "{\"error\":{\"message\":\"the request did not come within %g seconds\","
+                          "\"type\":\"invalid_request_error\",\"param\":null,\"code\":408}}",
+                          seconds);
+    int n = snprintf(answer, sizeof answer,
+                     "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n"
+                     "Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+                     length, body);
+    send(c->socket, answer, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT);
+    shutdown(c->socket, SHUT_RDWR);
+    c->due = INFINITY;
+}
+
+static void tend(void *context) {
+    struct http *http = context;
+    double time = now();
+    pthread_mutex_lock(&http->lock);
+    for (struct connection *c = http->connections; c; c = c->next)
+        if (c->due < time)
+            end_late(c, http->handler.request_seconds);
+    pthread_mutex_unlock(&http->lock);
+}
+
 /* ---- Requests ----------------------------------------------------------------------------- */
 
 /* Queues the answer if there is one; else suspends the connection, once the request is complete. */
 static enum MHD_Result queue_answer(struct exchange *e, bool complete) {
     pthread_mutex_lock(&e->lock);
-    bool now = e->answered && !e->queued;
-    e->queued = e->queued || now;
+    bool answers = e->answered && !e->queued;
+    e->queued = e->queued || answers;
     if (complete && !e->answered) {
         e->suspended = true;
         MHD_suspend_connection(e->connection);
     }
     pthread_mutex_unlock(&e->lock);
-    if (!now)
+    if (answers || complete)
+        expect(e->http, e->connection, INFINITY);
+    if (!answers)
         return MHD_YES;
     enum MHD_Result result =
         e->response ? MHD_queue_response(e->connection, (unsigned)e->status, e->response) : MHD_NO;
@@ -256,6 +360,7 @@ static enum MHD_Result queue_answer(struct exchange *e, bool complete) {
 static void take_bytes(struct exchange *e, const char *bytes, size_t length) {
     struct http *http = e->http;
     const struct http_handler *handler = &http->handler;
+    expect_more(e, length);
     if (e->answered)
         return;
     if (e->body.length + length > handler->most_body) {
@@ -281,6 +386,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
         *state = e = new_exchange(http, connection, method, url);
         if (!e)
             return MHD_NO;
+        expect(http, connection, now() + handler->request_seconds);
         handler->head(handler->context, e, &e->head);
         return queue_answer(e, false);
     }
@@ -302,10 +408,10 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
 /* The answer was fetched, or the client has gone. */
 static void complete(void *context, struct MHD_Connection *connection, void **state,
                      enum MHD_RequestTerminationCode code) {
+    struct http *http = context;
     struct exchange *e = *state;
-    (void)context;
-    (void)connection;
     (void)code;
+    expect(http, connection, now() + IDLE_SECONDS + http->handler.request_seconds);
     if (!e)
         return;
     pthread_mutex_lock(&e->lock);
@@ -334,16 +440,19 @@ static void *start(int listener, const struct http_handler *handler) {
         return NULL;
     http->handler = *handler;
     http->listener = listener;
+    pthread_mutex_init(&http->lock, NULL);
     http->daemon = MHD_start_daemon(
         MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD | MHD_ALLOW_SUSPEND_RESUME |
             MHD_USE_ERROR_LOG,
         0, NULL, NULL, handle, http, MHD_OPTION_EXTERNAL_LOGGER, ignore_message, NULL,
-        MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_NOTIFY_COMPLETED, complete, NULL,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-        (unsigned)OF_ONE_ADDRESS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS,
-        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
+        MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_NOTIFY_COMPLETED, complete, http,
+        MHD_OPTION_NOTIFY_CONNECTION, note_connection, http, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)OF_ONE_ADDRESS,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+        MHD_OPTION_END);
     if (http->daemon)
         return http;
+    pthread_mutex_destroy(&http->lock);
     free(http);
     return NULL;
 }
@@ -364,6 +473,7 @@ static void stop(void *context, double seconds) {
     for (double waited = 0; waited < seconds && atomic_load(&http->open) > 0; waited += 0.01)
         nanosleep(&pause, NULL);
     MHD_stop_daemon(http->daemon);
+    pthread_mutex_destroy(&http->lock);
     free(http);
 }
 
@@ -372,6 +482,7 @@ __attribute__((visibility("default"))) const struct http_module txl_http_module 
     .start = start,
     .stop = stop,
     .quiesce = quiesce,
+    .tend = tend,
     .mark = mark,
     .answer = answer,
     .keep = keep,

@@ -22,13 +22,16 @@ struct serve_options {
     struct common_options common;
     struct session_options session;
     const char *host, *key_file, *compare;
-    int64_t port, parallel;
+    int64_t port, parallel, request_timeout;
     struct string_list origins;
     bool no_page;
 };
 
 /* Seconds that requests may take after the first signal. */
 enum { LAST_SECONDS = 10 };
+
+/* Seconds in which a request is to come. */
+#define REQUEST_SECONDS 60
 
 /* ---- The key ------------------------------------------------------------------------------- */
 
@@ -151,12 +154,13 @@ static void close_server(struct server *s, void *http, const sigset_t *stops) {
     s->http->stop(http, 1);
 }
 
-static bool serve(struct server *s, int listener) {
+static bool serve(struct server *s, int listener, double request_seconds) {
     sigset_t stops;
     bool six = strchr(s->guard.host, ':') != NULL;
     list_stops(&stops);
     pthread_sigmask(SIG_BLOCK, &stops, NULL); /* of the threads that start now too */
-    const struct http_handler handler = server_handler(s);
+    struct http_handler handler = server_handler(s);
+    handler.request_seconds = request_seconds;
     if (!work_start(&s->work))
         return false;
     void *http = s->http->start(listener, &handler);
@@ -168,8 +172,8 @@ static bool serve(struct server *s, int listener) {
     output_line("txl serve: http://%s%s%s:%d (Ctrl-C ends)", six ? "[" : "", s->guard.host,
                 six ? "]" : "", s->guard.port);
     output_flush();
-    while (!wait_for_stop(&stops, 3600 * 1000))
-        continue;
+    while (!wait_for_stop(&stops, 1000))
+        s->http->tend(http);
     close_server(s, http, &stops);
     return true;
 }
@@ -234,7 +238,7 @@ static int run(const struct command *command, void *values, struct operands *ope
             (struct guard){.host = o->host, .port = port, .origins = &o->origins, .key = key};
         json_object_seed(0); /* reads a file */
         confine(&(struct confinement){.serves = true});
-        good = open_work(&server, o) && serve(&server, listener);
+        good = open_work(&server, o) && serve(&server, listener, (double)o->request_timeout);
         work_close(&server.work);
     }
     if (server.work.model.handle)
@@ -245,8 +249,11 @@ static int run(const struct command *command, void *values, struct operands *ope
     return output_finish(good ? STATUS_OK : STATUS_FAILURE);
 }
 
-static const struct serve_options defaults = {
-    .session = SESSION_UNSET, .host = "127.0.0.1", .port = 8080, .parallel = TOGETHER};
+static const struct serve_options defaults = {.session = SESSION_UNSET,
+                                              .host = "127.0.0.1",
+                                              .port = 8080,
+                                              .parallel = TOGETHER,
+                                              .request_timeout = REQUEST_SECONDS};
 
 #define PLACE(member) offsetof(struct serve_options, member)
 
@@ -259,6 +266,10 @@ static const struct option_row options[] = {
     {"parallel", OPTION_INTEGER, PLACE(parallel),
      "read and write at most N texts at a time; the others wait", .standard = "8", .least = 1,
      .most = MOST_PARALLEL},
+    {"request-timeout", OPTION_INTEGER, PLACE(request_timeout),
+     "end a connection whose request's head, or then body, has not come whole after N seconds; a "
+     "body has another second for each 16 KiB",
+     .standard = TEXT_OF(REQUEST_SECONDS), .least = 1, .most = 86400},
     {"api-key-file", OPTION_STRING, PLACE(key_file),
      "answer only requests that have the first line of FILE as their key", .file = FILE_READ},
     {"origin", OPTION_LIST, PLACE(origins),
@@ -320,8 +331,10 @@ static const struct note notes[] = {
                           "A body has at most 16 MiB, 64 prompts and 1,048,576 tokens, an answer "
                           "at most 4,194,304 "
                           "log-probabilities. An error is {\"error\": {\"message\", \"type\", "
-                          "\"param\", \"code\"}}. "
-                          "The model's name in a "
+                          "\"param\", \"code\"}}; only what is no HTTP, such as a wrong "
+                          "Content-Length, "
+                          "is answered by libmicrohttpd with a page of its own, and the "
+                          "connection ends. The model's name in a "
                           "request is ignored."},
     {"Conditioning",
      "The model reads its first context (<eos>; lm1b: <S>, bytes: 32, text8: _) before every "
