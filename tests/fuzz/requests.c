@@ -1,6 +1,8 @@
-/* Bodies of requests to txl serve: the first byte chooses the path and the model; from 0xc0 on the
- * path is /v1/learn.  Every request is answered once, by JSON or events of JSON that agree with
- * themselves, and a wrong one by its fault. */
+/* Bodies of requests to txl serve, one after the other to the same server, with a NUL between them.
+ * The first byte of each chooses the path, that of the first one the model: from 0x80 on an XLNet,
+ * from 0xc0 on any but to learn.  ID stands for the id of the former answer.  Every request is
+ * answered once, by JSON or events of JSON that agree with themselves, and a wrong one by its
+ * fault. */
 #include "fuzz.h"
 #include "tiny.h"
 
@@ -12,7 +14,9 @@
 #include <string.h>
 #include <time.h>
 
-enum { MODELS = 6, PATIENCE = 40 };
+/* The first of tiny_models, and the XLNets at their end. */
+enum { MODELS = 6, XLNETS = 3, FIRST_XLNET = 10, PATIENCE = 40 };
+enum { ID = 32 };
 
 /* The other side of the module: what a client would have got. */
 struct exchange {
@@ -99,12 +103,17 @@ static const struct http_module module = {.answer = answer,
 
 /* ---- The server ---------------------------------------------------------------------------- */
 
+static unsigned choose_model(uint8_t first) {
+    unsigned number = first >> 2;
+    return first >= 0x80 && first < 0xc0 ? FIRST_XLNET + number % XLNETS : number % MODELS;
+}
+
 static void open_server(struct server *s, unsigned number) {
     static const struct string_list none;
     txl_settings settings;
     *s = (struct server){0};
     s->http = s->work.http = &module;
-    s->work.model = (struct model){(txl_model *)tiny_model(number % MODELS), "tiny"};
+    s->work.model = (struct model){(txl_model *)tiny_model(number), "tiny"};
     s->guard = (struct guard){.host = "localhost", .origins = &none};
     s->usual = generate_defaults;
     s->usual.end = END_TOKEN;
@@ -126,11 +135,14 @@ static size_t length_of(const json_t *logprobs, const char *name) {
     return json_array_size(json_object_get(logprobs, name));
 }
 
-static void check_object(const json_t *object) {
+static void check_object(const json_t *object, char id[ID]) {
     static const char *const lists[] = {"token_logprobs", "top_logprobs", "text_offset",
                                         "token_ids"};
     size_t i;
     const json_t *choice;
+    const char *name = json_string_value(json_object_get(object, "id"));
+    if (name)
+        snprintf(id, ID, "%s", name);
     json_array_foreach(json_object_get(object, "choices"), i, choice) {
         const json_t *logprobs = json_object_get(choice, "logprobs");
         for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
@@ -139,14 +151,14 @@ static void check_object(const json_t *object) {
     }
 }
 
-static void check_json(const char *text, size_t length) {
+static void check_json(const char *text, size_t length, char id[ID]) {
     json_t *object = json_loadb(text, length, JSON_ALLOW_NUL, NULL);
     fuzz_require(json_is_object(object), "an answer that is no object");
-    check_object(object);
+    check_object(object, id);
     json_decref(object);
 }
 
-static void check_events(const char *text) {
+static void check_events(const char *text, char id[ID]) {
     static const char data[] = "data: ";
     const char *at = text;
     for (const char *next; *at != '\0'; at = next + 2) {
@@ -157,44 +169,81 @@ static void check_events(const char *text) {
         fuzz_require(strncmp(at, data, sizeof data - 1) == 0, "an event without data");
         at += sizeof data - 1;
         if (strncmp(at, "[DONE]", 6) != 0)
-            check_json(at, (size_t)(next - at));
+            check_json(at, (size_t)(next - at), id);
     }
 }
 
-static void check_answer(struct exchange *e) {
+/* The answer's id replaces the former one, if it has any. */
+static void check_answer(struct exchange *e, char id[ID]) {
     fuzz_require(buffer_append(&e->body, "", 1), "out of memory");
     fuzz_require(e->status >= 200 && e->status < 600 && e->status != 500, "a fault of the server");
     if (e->streams)
-        check_events(e->body.data);
+        check_events(e->body.data, id);
     else
-        check_json(e->body.data, e->body.length - 1);
+        check_json(e->body.data, e->body.length - 1, id);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+/* ---- What is asked ------------------------------------------------------------------------- */
+
+static const char *path_of(uint8_t first) {
     static const char *const paths[] = {"/v1/completions", "/v1/score", "/tokenize", "/detokenize"};
-    if (size == 0)
-        return 0;
-    fuzz_silence();
-    struct server s;
-    open_server(&s, data[0] >> 2);
-    const struct http_handler handler = server_handler(&s);
+    if (first >= 0xc0)
+        return "/v1/learn";
+    return first >= 0x80 && (first & 3) == 3 ? "/v1/fill" : paths[first & 3];
+}
+
+/* The body with the id of the former answer in the places of "ID". */
+static struct buffer put_id(const char *body, size_t size, const char *id) {
+    static const char place[] = "\"ID";
+    enum { N = sizeof place - 1 };
+    struct buffer whole = {0};
+    bool good = true;
+    for (size_t i = 0; i < size && good; i++) {
+        bool here = size - i >= N && memcmp(body + i, place, N) == 0;
+        good =
+            buffer_append(&whole, body + i, 1) && (!here || buffer_append(&whole, id, strlen(id)));
+        i += here ? N - 1 : 0;
+    }
+    fuzz_require(good && buffer_append(&whole, "", 1), "out of memory");
+    return whole;
+}
+
+/* Asks for what the first byte says, with the others as the body. */
+static void ask(struct server *s, const uint8_t *data, size_t size, char id[ID]) {
+    const struct http_handler handler = server_handler(s);
+    struct buffer body = put_id((const char *)data + 1, size - 1, id);
     const struct http_head head = {.method = "POST",
-                                   .path = data[0] < 0xc0 ? paths[data[0] & 3] : "/v1/learn",
+                                   .path = path_of(data[0]),
                                    .host = "localhost",
                                    .content_type = "application/json",
                                    .has_body = true,
-                                   .length = size - 1};
+                                   .length = body.length - 1};
     struct exchange e = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
     handler.head(handler.context, &e, &head);
     fuzz_require(e.status == 0, "a head that is refused");
-    handler.request(handler.context, &e, &head, (const char *)data + 1, size - 1);
+    handler.request(handler.context, &e, &head, body.data, body.length - 1);
     pthread_mutex_lock(&e.lock);
     while (e.users > 0)
         pthread_cond_wait(&e.changed, &e.lock);
     pthread_mutex_unlock(&e.lock);
     fuzz_require(e.ended, "a request without an answer");
-    check_answer(&e);
-    close_server(&s);
+    check_answer(&e, id);
+    buffer_free(&body);
     buffer_free(&e.body);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    char id[ID] = "";
+    if (size == 0)
+        return 0;
+    fuzz_silence();
+    struct server s;
+    open_server(&s, choose_model(data[0]));
+    for (const uint8_t *end = data + size; data < end;) {
+        const uint8_t *next = memchr(data + 1, '\0', (size_t)(end - data) - 1);
+        ask(&s, data, (size_t)((next ? next : end) - data), id);
+        data = next ? next + 1 : end;
+    }
+    close_server(&s);
     return 0;
 }
