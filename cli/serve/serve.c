@@ -10,11 +10,14 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -105,12 +108,12 @@ static int port_of(int handle) {
 }
 
 /* Listens at --host and --port.  -1 with the error printed. */
-static int open_listener(const struct serve_options *o, bool has_key, int *port) {
+static int open_listener(const struct serve_options *o, int *port) {
     union address address;
     int handle = -1;
     if (!read_address(o->host, (int)o->port, &address))
         terminal_error("--host %s: an address in numbers, or localhost, is expected", o->host);
-    else if (!has_key && !is_loopback(&address))
+    else if (!o->key_file && !is_loopback(&address))
         terminal_error("--host %s is not this machine alone, so it needs --api-key-file", o->host);
     else if ((handle = listen_at(&address)) < 0)
         terminal_error("%s, port %d: %s", o->host, (int)o->port, strerror(errno));
@@ -132,11 +135,86 @@ static void list_stops(sigset_t *stops) {
     }
 }
 
+/* Until the process serves, each of them ends it at once: there is nothing to put in order. */
+static void let_stops_end(void) {
+    sigset_t stops;
+    list_stops(&stops);
+    for (int i = 1; i < NSIG; i++)
+        if (sigismember(&stops, i) == 1)
+            signal(i, SIG_DFL);
+}
+
 /* Waits for a signal, at most so long. */
 static bool wait_for_stop(const sigset_t *stops, int milliseconds) {
     const struct timespec most = {.tv_sec = milliseconds / 1000,
                                   .tv_nsec = milliseconds % 1000 * 1000000L};
     return sigtimedwait(stops, NULL, &most) > 0;
+}
+
+/* ---- While the model is opened -------------------------------------------------------------- */
+
+/* A process that tells who asks now to come again.  It has ended before this one gives up its
+ * rights. */
+struct doorman {
+    int listener;
+    int end[2]; /* a pipe, of which this process closes its side when the other is to end */
+    pid_t process;
+};
+
+/* Whether something comes within so long, unless the end comes first. */
+static bool wait_for_bytes(const struct doorman *d, int handle, int milliseconds) {
+    struct pollfd both[] = {{.fd = d->end[0], .events = POLLIN}, {.fd = handle, .events = POLLIN}};
+    return poll(both, 2, milliseconds) > 0 && both[0].revents == 0;
+}
+
+/* Answers whatever is asked.  What the client still sends is read, as else it might be told of
+ * that instead. */
+static void send_away(const struct doorman *d, int client) {
+    static const char body[] = "{\"error\":{\"message\":\"the model is loading\",\"type\":"
+                               "\"server_error\",\"param\":null,\"code\":503}}";
+    char answer[400], request[4096];
+    int n = snprintf(answer, sizeof answer,
+                     "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n"
+                     "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
+                     sizeof body - 1, body);
+    ssize_t length = 1;
+    wait_for_bytes(d, client, 1000);
+    send(client, answer, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT);
+    shutdown(client, SHUT_WR);
+    for (int i = 0; i < 10 && length > 0 && wait_for_bytes(d, client, 100); i++)
+        length = recv(client, request, sizeof request, MSG_DONTWAIT);
+    close(client);
+}
+
+static void stand_at_door(const struct doorman *d) {
+    while (wait_for_bytes(d, d->listener, -1)) {
+        int client = accept4(d->listener, NULL, NULL, SOCK_CLOEXEC);
+        if (client >= 0)
+            send_away(d, client);
+    }
+}
+
+/* Without it clients wait. */
+static void start_doorman(struct doorman *d, int listener) {
+    *d = (struct doorman){.listener = listener, .process = -1};
+    if (pipe2(d->end, O_CLOEXEC) < 0)
+        return;
+    d->process = fork();
+    close(d->end[d->process == 0]);
+    if (d->process == 0) {
+        stand_at_door(d);
+        _exit(0);
+    }
+    if (d->process < 0)
+        close(d->end[1]);
+}
+
+static void end_doorman(const struct doorman *d) {
+    if (d->process <= 0)
+        return;
+    close(d->end[1]);
+    while (waitpid(d->process, NULL, 0) < 0 && errno == EINTR)
+        continue;
 }
 
 /* ---- Serving ------------------------------------------------------------------------------- */
@@ -226,13 +304,18 @@ static bool open_work(struct server *s, const struct serve_options *o) {
 static int run(const struct command *command, void *values, struct operands *operands) {
     const struct serve_options *o = values;
     struct server server = {.has_page = !o->no_page, .started = (int64_t)time(NULL)};
+    struct doorman doorman = {0};
+    char *key = NULL;
     int listener = -1, port = 0;
     (void)command;
     (void)operands;
-    char *key = o->key_file ? read_key(o->key_file) : NULL;
-    bool good = (!o->key_file || key) && (server.http = http_load()) &&
-                model_open(&server.work.model, &o->common) && open_compared(&server, o);
-    good = good && (listener = open_listener(o, key, &port)) >= 0;
+    let_stops_end();
+    bool good = (listener = open_listener(o, &port)) >= 0;
+    if (good)
+        start_doorman(&doorman, listener);
+    good = good && (!o->key_file || (key = read_key(o->key_file))) && (server.http = http_load()) &&
+           model_open(&server.work.model, &o->common) && open_compared(&server, o);
+    end_doorman(&doorman);
     if (good) {
         server.guard =
             (struct guard){.host = o->host, .port = port, .origins = &o->origins, .key = key};
@@ -374,8 +457,9 @@ const struct command serve_command = {
     .summary = "score, continue and show texts over HTTP",
     .description =
         "Answers requests over HTTP: continues and scores prompts as OpenAI's completions API has "
-        "it, and scores texts as txl ppl --items does. When it is ready it prints its address. The "
-        "model is opened once; then the process gives up every right but to answer.",
+        "it, and scores texts as txl ppl --items does. When it is ready it prints its address; "
+        "until then requests are answered by 503. The model is opened once; then the process gives "
+        "up every right but to answer.",
     .options = options,
     .examples = examples,
     .notes = notes,
