@@ -424,8 +424,10 @@ static bool check_unsupported(struct reader *r) {
     if (bias && !(json_is_object(bias) && json_object_size(bias) == 0))
         return problem_set(r->problem, 400, "logit_bias", "logit_bias is not supported");
     if (suffix && !(json_is_string(suffix) && json_string_length(suffix) == 0))
-        return problem_set(r->problem, 400, "suffix",
-                           "suffix is not supported: a Transformer-XL sees only what is before");
+        return problem_set(r->problem, 400, "suffix", "suffix is not supported: %s",
+                           txl_model_family(r->model) == TXL_FAMILY_XLNET
+                               ? "/v1/fill fills <mask> in a text"
+                               : "a Transformer-XL sees only what is before");
     return true;
 }
 

@@ -373,7 +373,8 @@ static const struct option_row options[] = {
 static const struct note notes[] = {
     {"Requests",
      "POST /v1/completions: OpenAI's, with prompt (a text, ids, or a list of up to 64 of either), "
-     "max_tokens, n, echo, logprobs (0 to 100), seed, stop, stream, stream_options; temperature, "
+     "max_tokens, n, echo, logprobs (0 to 100), seed, stop (what begins in the prompt ends "
+     "nothing), stream, stream_options; temperature, "
      "top_p, min_p, top_k, typical, repetition_penalty, repeat_last and no_repeat_ngram as the "
      "options of txl generate, also by vLLM's and llama.cpp's names; end and eos likewise; trim "
      "(drop a line end at the prompt's end), text (raw, tokens), add_special_tokens, "
