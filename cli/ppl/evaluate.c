@@ -457,7 +457,7 @@ static struct place place_of(struct evaluation *e, const txl_symbol *symbol) {
  * them on to the spool, to what waits, or to the scorer. */
 static txl_status take_symbol(void *context, const txl_symbol *symbol, txl_error *error) {
     struct evaluation *e = context;
-    if (!symbol->text && e->report && !e->options->ids)
+    if (!symbol->text && e->report && !e->options->ids && e->options->items.n == 0)
         report_line_end(e->report, e->tokens);
     if (!symbol->text)
         return TXL_OK;

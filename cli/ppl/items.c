@@ -557,6 +557,8 @@ static txl_status score_text(struct items *items, int i, struct evaluation *e,
     if (!find_order(items, i, &order))
         return TXL_OK;
     tables_start_record(e->tables, items->paths[i], table->record, &items->regions);
+    if (e->report)
+        report_start_item(e->report, e->tokens);
     txl_status status = evaluation_text(e, &(struct lone_text){.text = bare->data,
                                                                .length = bare->length,
                                                                .before = items->before.data,
@@ -580,6 +582,8 @@ static txl_status score_text(struct items *items, int i, struct evaluation *e,
             terminal_error("%s: %s%s", table->input.name, where, error.message);
     }
     if (!status && !compare_text(items, i, e, item, condition))
+        status = TXL_IO;
+    if (!status && e->report && !report_item(e->report, item, condition, &items->regions))
         status = TXL_IO;
     items->correction +=
         e->options->per_word ? e->tables->words.correction : e->tables->regions.correction;

@@ -246,6 +246,8 @@ static bool open_report(struct ppl *ppl) {
     /* Ids have no text. */
     bool shows = path && !ppl->options->ids && txl_model_unk(ppl->model.handle) >= 0;
     ppl->tables.shows_source = shows;
+    if (path && items_ordered(&ppl->items))
+        return terminal_error("--report cannot show texts with an order of factorisation");
     return !path || report_open(&ppl->report, path, ppl->model.handle, compares(ppl) ? 2 : 1,
                                 shows ? &ppl->tables.source : NULL);
 }
@@ -408,7 +410,9 @@ static bool score_file(struct ppl *ppl, const char *path, struct result *result)
 
 static json_t *to_json(const struct ppl *ppl, const struct result *result) {
     json_t *object = result_to_json(&ppl->setup, result);
-    return output_json_if(ppl->sweep.n == 0 || sweep_to_json(object, &ppl->sweep), object);
+    bool good = (ppl->sweep.n == 0 || sweep_to_json(object, &ppl->sweep)) &&
+                (!result->items || items_to_json(object, result->items));
+    return output_json_if(good, object);
 }
 
 /* Adds the result to the report, unless a signal came before anything was scored. */
@@ -422,8 +426,7 @@ static bool report_scored(struct ppl *ppl, const struct result *result) {
 }
 
 static bool print_json(const struct ppl *ppl, const struct result *result) {
-    json_t *object = result_to_json(&ppl->setup, result);
-    object = output_json_if(!result->items || items_to_json(object, result->items), object);
+    json_t *object = to_json(ppl, result);
     if (ppl->shard.of == 0)
         return output_json(object);
     return output_json_exact(output_json_if(

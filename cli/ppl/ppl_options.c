@@ -72,7 +72,8 @@ enum given {
     FAIL_ABOVE,
     A_TABLE,
     A_FILE,
-    FILES, /* more than one */
+    FILES,  /* more than one */
+    TABLES, /* more than one, of --items */
     N_GIVEN
 };
 
@@ -105,7 +106,7 @@ static const struct {
     {PER_LINE, SET(BATCH)},
     {ITEMS, SET(A_FILE), "--items takes the place of FILE"},
     {ITEMS, SET(IDS) | SET(BATCH) | SET(SHARD) | SET(SLIDING_WINDOW) | SET(PER_LINE) |
-                SET(SWEEP_MEMORY) | SET(HEAT) | SET(REPORT) | SET(MAX_TOKENS)},
+                SET(SWEEP_MEMORY) | SET(HEAT) | SET(MAX_TOKENS)},
     {CONTEXT, SET(CONTEXT_TEXT)},
     {CONTEXT, SET(BATCH) | SET(SHARD) | SET(SLIDING_WINDOW) | SET(HEAT) | SET(REPORT)},
     {CONTEXT_TEXT, SET(BATCH) | SET(SHARD) | SET(SLIDING_WINDOW) | SET(HEAT) | SET(REPORT)},
@@ -117,7 +118,8 @@ static const struct {
                        SET(SLIDING_WINDOW) | SET(SHARD) | SET(COMPARE) | SET(FAIL_ABOVE) |
                        SET(FILES)},
     {HEAT, SET(BATCH) | SET(PER_LINE) | SET(SHARD) | SET(SWEEP_MEMORY) | SET(JSON)},
-    {REPORT, SET(PER_LINE) | SET(SHARD) | SET(FILES)},
+    {REPORT, SET(PER_LINE) | SET(SHARD) | SET(FILES) | SET(TABLES)},
+    {REPORT, SET(ORDER)},
 };
 
 static const struct {
@@ -184,6 +186,7 @@ static uint64_t find_given(const struct ppl_options *o, const struct operands *f
         [A_TABLE] = {ppl_tables_shown(o) > 0, "a table on standard output"},
         [A_FILE] = {files->n > 0, "FILE"},
         [FILES] = {files->n > 1, "one FILE"},
+        [TABLES] = {o->items.n > 1, "--items more than once"},
     };
     uint64_t set = 0;
     memcpy(given, all, sizeof all);
@@ -614,7 +617,9 @@ const struct note ppl_notes[] = {
      "while the colours do. With --sweep-memory the page has the curve, and the text as "
      "scored with the longest memory. Where a text is scored in segments, a plot shows the mean "
      "nats by the place in the segment, and if the lengths have 0, those without memory beside it "
-     "(context fragmentation). The page shows the first 1,000,000 tokens, in about "
+     "(context fragmentation). With --items each text is a line, and a table has its regions with "
+     "their bits, each in the colour of its mean per token, below the result of --prefer. The page "
+     "shows the first 1,000,000 tokens, in about "
      "30 bytes each for models of characters and 45 for models of words; its figures are "
      "those of --json, of the whole text. If the vocabulary has only <unk> for it, the "
      "page shows the source. It shows invisible characters, such as control characters, "

@@ -195,6 +195,46 @@ void report_line_end(struct report *report, uint64_t index) {
         report->line_ends[index]++;
 }
 
+void report_start_item(struct report *report, uint64_t index) {
+    report->first = index;
+    if (index > 0 && index < REPORT_TOKENS)
+        report->line_ends[index] = 1;
+}
+
+static json_t *text_or_null(const struct own_value *value) {
+    return value->text ? output_json_bytes(value->text, value->length) : json_null();
+}
+
+/* Region 0, of the closing symbol, is the last. */
+static json_t *regions_to_json(const struct regions *regions) {
+    json_t *list = json_array();
+    bool good = list;
+    for (size_t i = 1; i <= regions->n && good; i++) {
+        const struct region *region = &regions->list[i % regions->n];
+        size_t begin = i < regions->n ? regions->list[i - 1].end : region->end;
+        json_t *text = output_json_bytes(regions->text.data + begin, region->end - begin);
+        if (i < regions->n || region->tokens > 0)
+            good =
+                json_array_append_new(list, json_pack("[o, I, f]", text, (json_int_t)region->tokens,
+                                                      region->nats)) == 0;
+        else
+            json_decref(text);
+    }
+    return output_json_if(good, list);
+}
+
+bool report_item(struct report *report, const struct own_value *item,
+                 const struct own_value *condition, const struct regions *regions) {
+    if (report->first >= REPORT_TOKENS)
+        return true;
+    if (!report->items)
+        report->items = json_array();
+    json_t *one = json_pack("{s:I, s:o, s:o, s:o}", "at", (json_int_t)report->first, "item",
+                            text_or_null(item), "condition", text_or_null(condition), "regions",
+                            regions_to_json(regions));
+    return json_array_append_new(report->items, one) == 0 || output_lacks_memory();
+}
+
 /* Finds the likeliest tokens and the rank of `id`; ties go to the lower id. */
 static void rank_tokens(const struct report *report, struct report_scores *scores, int32_t id,
                         const float *logprob) {
@@ -265,13 +305,14 @@ txl_status report_context(struct report *report, uint64_t index, int32_t id,
 txl_status report_token(void *context, const struct scored *token, txl_error *error) {
     struct report *report = context; /* outfile_usable prints the error of a file that fails */
     struct report_chunk *chunk = report->chunk;
-    if (token->index >= REPORT_TOKENS)
+    uint64_t index = report->first + token->index;
+    if (index >= REPORT_TOKENS)
         return TXL_OK;
     for (size_t k = 0; k < report->n_model; k++) {
         chunk->scores[k].nats[chunk->n] = token->nats[k];
         rank_tokens(report, &chunk->scores[k], token->id, token->logprob[k]);
     }
-    txl_status status = end_token(report, token->index, token->id, token->place, error);
+    txl_status status = end_token(report, index, token->id, token->place, error);
     return !status && !outfile_usable(&report->file) ? TXL_STOPPED : status;
 }
 
@@ -316,14 +357,15 @@ static json_t *data_of(const struct report *report, const char *name) {
         [TXL_UNIT_WORD] = "word", [TXL_UNIT_CHARACTER] = "character", [TXL_UNIT_PIECE] = "piece"};
     const struct report_chunk *chunk = report->chunk;
     const txl_kind kind = txl_model_kind(report->model);
-    return json_pack("{s:s, s:s?, s:b, s:b, s:i, s:i, s:i, s:i, s:i, s:o, s:O, s:i, s:O*, s:O*}",
-                     "unit", units[txl_kind_unit(kind)], "space", txl_kind_space(kind), "bytes",
-                     (int)txl_kind_takes_bytes(kind), "line_pairs",
-                     (int)(txl_kind_line_end(kind) == TXL_LINE_END_PAIR), "n_token",
-                     (int)chunk->n_token, "eos", (int)txl_model_eos(report->model), "id_bytes",
-                     chunk->id_bytes, "n_top", chunk->n_top, "chunk", CHUNK, "model",
-                     output_json_string(name), "results", report->results, "shown",
-                     (int)report->shown, "recl", report->recl, "positions", report->by_position);
+    return json_pack(
+        "{s:s, s:s?, s:b, s:b, s:i, s:i, s:i, s:i, s:i, s:o, s:O, s:i, s:O*, s:O*, s:O*}", "unit",
+        units[txl_kind_unit(kind)], "space", txl_kind_space(kind), "bytes",
+        (int)txl_kind_takes_bytes(kind), "line_pairs",
+        (int)(txl_kind_line_end(kind) == TXL_LINE_END_PAIR), "n_token", (int)chunk->n_token, "eos",
+        (int)txl_model_eos(report->model), "id_bytes", chunk->id_bytes, "n_top", chunk->n_top,
+        "chunk", CHUNK, "model", output_json_string(name), "results", report->results, "shown",
+        (int)report->shown, "recl", report->recl, "positions", report->by_position, "items",
+        report->items);
 }
 
 bool report_end(struct report *report, const char *name) {
@@ -353,5 +395,6 @@ void report_abandon(struct report *report) {
     json_decref(report->results);
     json_decref(report->recl);
     json_decref(report->by_position);
+    json_decref(report->items);
     *report = (struct report){0};
 }

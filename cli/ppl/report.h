@@ -24,7 +24,9 @@
 
 #include "cli/io/output.h"
 #include "cli/page/page.h"
+#include "items_table.h"
 #include "lib/base/memory.h"
+#include "region_rows.h"
 #include "score.h"
 #include "source.h"
 
@@ -53,6 +55,8 @@ struct report {
     } positions;
     json_t *by_position; /* NULL, or what report_end_positions added */
     size_t shown;        /* the result whose tokens the page shows */
+    uint64_t first; /* the page's token that the text begins with; of --items each has its own */
+    json_t *items;  /* of --items: what report_item added; NULL: none */
 };
 
 /* Begins the page at `path`, of `n_model` models with the vocabulary of `model`, which must stay
@@ -63,6 +67,14 @@ bool report_open(struct report *report, const char *path, const txl_model *model
 
 /* Tells that a line of the text ended before token `index`, which has not been scored yet. */
 void report_line_end(struct report *report, uint64_t index);
+
+/* Begins a text of --items, a line of the page, at token `index` of all. */
+void report_start_item(struct report *report, uint64_t index);
+
+/* Adds the item that was scored, with its regions; one that the page does not show is left out.
+ * False with the error printed. */
+bool report_item(struct report *report, const struct own_value *item,
+                 const struct own_value *condition, const struct regions *regions);
 
 /* Adds a token that is only context: shown, not scored. */
 txl_status report_context(struct report *report, uint64_t index, int32_t id,

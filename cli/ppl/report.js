@@ -704,6 +704,48 @@ function drawRecl() {
   }
 }
 
+/* ---- Items -------------------------------------------------------------------------------- */
+
+/* More rows than this take a browser long. */
+const MOST_ITEMS = 5000;
+
+function preferenceHeadline({ prefer, over, items, share, interval, ties, difference,
+  difference_standard_error: error }) {
+  const [low, high] = interval.map((part) => fixed(part && 100 * part, 1));
+  return headline(`${visible(prefer)} rather than ${visible(over)}`, fixed(share && 100 * share, 1),
+    `% of ${count(items)} items`, [`95 % interval ${low} to ${high}`, `${count(ties)} ties`,
+      `${visible(over)} less ${visible(prefer)} ${fixed(difference, 3)}`
+      + `${error === null ? "" : ` ±\u00a0${fixed(error, 3)}`} nats`]);
+}
+
+/* A region has the colour of the mean of its tokens, and its sum in bits. */
+function regionCells([text, tokens, nats]) {
+  const step = Math.max(0, Math.min(STEPS - 1, Math.floor(nats / tokens / NATS_A_STEP)));
+  return [element("b", { class: tokens > 0 ? `s${step}` : "context" },
+    visible(text).trim() || (text === "" ? "end" : "\u00a0")),
+  element("small", {}, tokens > 0 ? (nats / Math.LN2).toFixed(2) : "-")];
+}
+
+/* A row for each text; a click goes to its tokens. */
+function drawItems() {
+  const box = byId("items");
+  const shown = data.items.slice(0, MOST_ITEMS);
+  box.hidden = false;
+  box.querySelector("p").textContent = "Bits of each region, in the colour of its mean per token. "
+    + `${shown.length < result.items.texts ? "The first " : ""}${count(shown.length)} of `
+    + `${count(result.items.texts)} texts. Click a text to go to its tokens.`;
+  box.querySelector("table").append(...shown.map(({ at, item, condition, regions }) => {
+    const text = element("td", { tabindex: 0, role: "link" }, ...regions.flatMap(regionCells));
+    text.addEventListener("click", () => jump(at));
+    text.addEventListener("keydown", ({ key }) => key === "Enter" && jump(at));
+    return element("tr", {}, element("th", { scope: "row" }, visible(item ?? "-")),
+      element("td", {}, visible(condition ?? "-")), text);
+  }));
+  if (result.items.preference?.items > 0) {
+    byId("headlines").append(preferenceHeadline(result.items.preference));
+  }
+}
+
 /* ---- Start -------------------------------------------------------------------------------- */
 
 function drawPlots() {
@@ -733,6 +775,9 @@ function start() {
   }
   buildText();
   listen();
+  if (data.items) {
+    drawItems();
+  }
   const shown = models[0].counts[n];
   if (shown < result.predicted) {
     byId("cut").textContent =

@@ -430,7 +430,8 @@ txl_status word_rows_end(struct word_rows *rows, bool cut, txl_error *error) {
 bool tables_open(struct tables *tables, const struct ppl_options *options,
                  const struct own_columns *own, const txl_model *model,
                  const struct comparison *comparison) {
-    bool regions = options->per_region || options->prefer_region >= 0;
+    bool regions = options->per_region || options->prefer_region >= 0 ||
+                   (options->items.n > 0 && options->report);
     *tables =
         (struct tables){.has_marks = !options->ids && !txl_kind_takes_bytes(txl_model_kind(model))};
     return (!options->per_token ||
