@@ -477,6 +477,7 @@ static const char *gone(const struct command *command, const char *name) {
                    {"generate", "dynamic-decay", "only txl ppl has it"},
                    {"generate", "dynamic-epsilon", "only txl ppl has it"},
                    {"generate", "statistics-tokens", "only txl ppl has it"},
+                   {"ppl", "order", "use --factorization"},
                    {"bench", "csv", "use --json"},
                    {"bench", "known", "rounds have a block of 200 tokens"},
                    {"bench", "refresh", "rounds have 16 new tokens, as txl generate's have"},

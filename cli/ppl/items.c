@@ -505,8 +505,8 @@ static bool compare_text(struct items *items, int i, const struct evaluation *e,
     return !preference->on || preference_add(preference, table->input.name, &text);
 }
 
-/* The nth line of --order, from 0, which is no less than in the call before; its text is NULL if
- * there is none. */
+/* The nth line of --factorization, from 0, which is no less than in the call before; its text is
+ * NULL if there is none. */
 static struct own_value order_line(struct items *items, uint64_t n) {
     const char *line, *end = items->orders.data + items->orders.length, *next = NULL;
     for (line = items->orders.data + items->order_at; line < end; line = next + 1) {
@@ -520,8 +520,8 @@ static struct own_value order_line(struct items *items, uint64_t n) {
     return (struct own_value){0};
 }
 
-/* The order of factorisation of the current text; false if --order lacks it.  Every record before
- * was scored or is wrong. */
+/* The order of factorisation of the current text; false if --factorization lacks it.  Every record
+ * before was scored or is wrong. */
 static bool find_order(struct items *items, int i, struct own_value *order) {
     struct items_table *table = &items->tables[i];
     uint64_t before = items->results[i].texts + table->errors.wrong;
@@ -532,7 +532,7 @@ static bool find_order(struct items *items, int i, struct own_value *order) {
         before += items->results[k].texts + items->results[k].left_out;
     *order = order_line(items, before);
     if (!order->text)
-        items_table_wrong(table, "--order has no line %" PRIu64 " for it", before + 1);
+        items_table_wrong(table, "--factorization has no line %" PRIu64 " for it", before + 1);
     return order->text;
 }
 

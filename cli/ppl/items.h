@@ -92,7 +92,7 @@ struct items_result {
 
 struct items {
     struct items_names names;
-    struct buffer orders; /* --order: a line a text; without data: none */
+    struct buffer orders; /* --factorization: a line a text; without data: none */
     size_t order_at;      /* where its line `order_line` begins */
     uint64_t order_line;
     struct preference preference; /* as asked for */

@@ -712,9 +712,10 @@ static int parse_arguments(const struct command *command, struct ppl *ppl) {
                              "condition, text, context, region, sentence_good, sentence_bad, UID, "
                              "pairID or order",
                              wrong);
-    ppl->items.names.orders = options->both_sides && !options->order;
+    ppl->items.names.orders = options->both_sides && !options->factorization;
     if (ppl->items.names.name[ROLE_ORDER] && !ppl->items.names.orders)
-        return options_wrong(command, "--columns order=%s needs --both-sides, and excludes --order",
+        return options_wrong(command,
+                             "--columns order=%s needs --both-sides, and excludes --factorization",
                              ppl->items.names.name[ROLE_ORDER]);
     ppl->items.preference.region = options->prefer_region;
     ppl->items.preference.by = options->prefer_by;
@@ -724,14 +725,14 @@ static int parse_arguments(const struct command *command, struct ppl *ppl) {
     return OPTIONS_RUN;
 }
 
-/* Reads --order; says that a column has the orders. */
+/* Reads --factorization; says that a column has the orders. */
 static bool open_orders(struct ppl *ppl) {
     struct items *items = &ppl->items;
-    const char *path = ppl->options->order;
+    const char *path = ppl->options->factorization;
     for (int i = 0; i < items->n; i++) {
         const struct items_table *table = &items->tables[i];
         if (path && table->pairs)
-            return terminal_error("%s: --order needs a column text, not pairs of sentences",
+            return terminal_error("%s: --factorization needs a column text, not pairs of sentences",
                                   table->input.name);
         if (table->role[ROLE_ORDER] != SIZE_MAX)
             terminal_note("%s: the column %s is the order of factorisation of texts where it is "

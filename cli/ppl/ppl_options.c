@@ -147,7 +147,7 @@ static uint64_t find_given(const struct ppl_options *o, const struct operands *f
         [REFRESH] = {o->refresh > 0, "--refresh"},
         [BOTH_SIDES] = {o->both_sides, "--both-sides"},
         [WITHIN_WORD] = {o->within_word != WITHIN_WORD_BOTH, "--within-word"},
-        [ORDER] = {o->order, "--order"},
+        [ORDER] = {o->factorization, "--factorization"},
         [TGT_LEN] = {session->tgt_len != INTEGER_UNSET, "--tgt-len"},
         [MEM_LEN] = {session->mem_len != INTEGER_UNSET, "--mem-len"},
         [SAME_LENGTH] = {session->same_length != CHOICE_UNSET, "--same-length"},
@@ -230,8 +230,9 @@ int ppl_options_check(const struct command *command, const struct ppl_options *o
                              all[o->entropy ? ENTROPY : SPACE_WITH].name);
     if (o->context && strcmp(o->context, "-") == 0 && reads_input(o, files))
         return options_wrong(command, "--context and the text cannot both be standard input");
-    if (o->order && strcmp(o->order, "-") == 0 && reads_input(o, files))
-        return options_wrong(command, "--order and the items cannot both be standard input");
+    if (o->factorization && strcmp(o->factorization, "-") == 0 && reads_input(o, files))
+        return options_wrong(command,
+                             "--factorization and the items cannot both be standard input");
     if (ppl_tables_shown(o) > 1)
         return options_wrong(command, "only one of the tables of tokens, words and regions can go "
                                       "to standard output");
@@ -297,7 +298,7 @@ const struct option_row ppl_option_rows[] = {
     {"within-word", OPTION_CHOICE, PLACE(within_word),
      "with --both-sides: left hides from a piece the pieces to its right in its word too",
      .choices = within_words, .standard = "both"},
-    {"order", OPTION_STRING, PLACE(order),
+    {"factorization", OPTION_STRING, PLACE(factorization),
      "with --both-sides and --items: score the tokens of each text in the order that its line of "
      "FILE gives, instead of a column order",
      .argument = "FILE", .file = FILE_READ},
@@ -579,7 +580,8 @@ const struct note ppl_notes[] = {
      "one after the other, each from those before it in the list and from all tokens that are not "
      "in it, which are known and not scored. So with '0 1' of 'New York is a city' York is "
      "predicted from New and 'is a city', New from 'is a city' alone (Yang et al. 2019, section "
-     "2.6). It stands in the column order, or in the text's line of --order FILE; commas, blanks "
+     "2.6). It stands in the column order, or in the text's line of --factorization FILE; commas, "
+     "blanks "
      "and brackets may part its numbers. Without one a text is scored as all others are. With it a "
      "text takes at most tgt-len tokens."},
     {"Memory sweep",

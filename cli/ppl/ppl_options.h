@@ -17,7 +17,7 @@ struct ppl_options {
     int64_t prefer_region;                                        /* -1: the whole text */
     bool both_sides, recl;
     int within_word;
-    const char *order;
+    const char *factorization;
     bool per_line, entropy, no_eos, ids, skip_unknown, json, heat, merge, cache;
     const char *per_token, *per_word, *report, *sweep_memory, *shard;
     struct string_list items, columns, compare;
