@@ -47,6 +47,7 @@ struct interaction {
     size_t n_ways;
     txl_status
         ended; /* why a command ended the session, with the error printed; TXL_OK: it goes on */
+    bool quits;
     int64_t texts;
     uint64_t prompt_tokens, unknown;
 };
@@ -582,6 +583,11 @@ static void print_settings(struct interaction *i, char *argument) {
                   eos_ways[i->options->eos], rest);
 }
 
+static void quit(struct interaction *i, char *argument) {
+    (void)argument;
+    i->quits = true;
+}
+
 static const struct {
     const char *name, *argument, *help;                /* an argument in brackets may be left out */
     void (*run)(struct interaction *, char *argument); /* NULL: make_ways */
@@ -601,6 +607,7 @@ static const struct {
     {"load", "FILE", "continue from a saved memory, as --load-memory does", load_session},
     {"set", "NAME VALUE", "change an option of generate", set_option},
     {"settings", NULL, "print all settings", print_settings},
+    {"quit", NULL, "end the program, as Ctrl-D does", quit},
 };
 
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
@@ -715,7 +722,7 @@ static txl_status answer_line(struct interaction *i, const char *line, size_t le
 /* Takes turns until the input ends.  At a terminal Ctrl-C clears the line that is being typed. */
 static txl_status take_turns(struct interaction *i) {
     txl_status status = TXL_OK;
-    while (!status) {
+    while (!status && !i->quits) {
         size_t length;
         const char *line = line_reader_next(&i->reader, &length);
         if (line)
