@@ -4,6 +4,7 @@
 #include "cli/io/terminal.h"
 
 const struct http_module *http_load(void) {
-    terminal_error("this txl was built without libmicrohttpd: it cannot serve");
+    terminal_error("this txl was built without libmicrohttpd: it cannot serve; install Debian's "
+                   "libmicrohttpd-dev and run ./setup again");
     return NULL;
 }
