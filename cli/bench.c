@@ -295,10 +295,11 @@ static bool take_samples(struct bench *b, struct measurement *m) {
     double seconds = b->options->seconds, slice = seconds / SAMPLES, unused;
     static const char *const tasks[] = {"scoring", "generating", "generating in rounds", "training",
                                         "scoring from windows"};
+    size_t least = seconds > 0 ? LEAST_SAMPLES : 1;
     struct progress progress;
     progress_start(&progress, tasks[m->mode], "samples");
     bool good = work_for(b, m->mode, slice, &unused);
-    while (good && m->n < SAMPLES && (m->n < LEAST_SAMPLES || m->worked < seconds)) {
+    while (good && m->n < SAMPLES && (m->n < least || m->worked < seconds)) {
         good = take_sample(b, m, slice);
         progress_update(&progress, (double)m->n / SAMPLES, m->n);
     }
@@ -712,8 +713,8 @@ static const struct option_row options[] = {
      "known tokens read again in each round (XLNet), or training",
      .section = "Measurement", .choices = modes, .standard = "score, generate and refreshed"},
     {"seconds", OPTION_REAL, PLACE(seconds),
-     "measure for S seconds, or longer if three samples take longer", .argument = "S",
-     .standard = TEXT_OF(SECONDS), .most = 86400},
+     "measure for S seconds, or longer if three samples take longer; 0: one sample",
+     .argument = "S", .standard = TEXT_OF(SECONDS), .most = 86400},
     {"batch", OPTION_INTEGER, PLACE(batch), "train: streams of a step", .section = "Training",
      .standard = TEXT_OF(TRAIN_BATCH), .least = 1, .most = 1 << 20},
     {"json", OPTION_FLAG, PLACE(json), "print an object for each measurement", .section = "Output"},
