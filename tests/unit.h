@@ -10,6 +10,14 @@
 
 #include <cmocka.h>
 
+/* Whether a sanitizer checks the tests.  What goes through the same code again, for its numbers, is
+ * thinned then: the build without one sees all of it. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { SANITIZED = 1 };
+#else
+enum { SANITIZED = 0 };
+#endif
+
 /* The tests of the file, in their order, for cmocka_run_group_tests, which passes over places
  * without a test.  Whatever defines a test puts it here before main begins. */
 static struct CMUnitTest tests[64] __attribute__((unused));
