@@ -284,13 +284,28 @@ struct tile_kernels {
     void (*widen[TILE_TYPES])(const struct tile_rows *b, float *out);
 };
 
+/* ---- Keys and values in 8 bits ----------------------------------------------------------- */
+
+enum { I8_BLOCK = 64 };
+
+/* Rows of keys, positions or values in blocks (see lib/network/kv_rows.h), from row `first` of the
+ * first block to row `end`; both are multiples of 16.  A block is [width, I8_BLOCK] if these are
+ * keys or positions, [I8_BLOCK, width] if they are values, pairs of rows of this array interleaved;
+ * I8_BLOCK f32 scales follow it.  The width is even, of values a multiple of 16. */
+struct i8_span {
+    const char *block;
+    size_t apart; /* bytes from block to block */
+    size_t width, first, end;
+    const char *next; /* what is read after the last block, to be prefetched, or NULL */
+};
+
 /* ---- The tables -------------------------------------------------------------------------- */
 
 struct kernels {
     const char *name;
     bool is_exact; /* NULL in exact tables: panels, rounding, f32_product, bf16_product,
-                      narrow_bf16, narrow_i8, multiply_bf16, multiply_i8, sum_exp, exact, loops,
-                      read */
+                      narrow_bf16, narrow_i8, multiply_bf16, score_i8, weigh_i8, sum_exp, exact,
+                      loops, read */
 
     /* C = A B^T for few rows: A[m, k] with row stride lda, B[n, k] of the type that is the index,
      * C[m, n] with row stride ldc.  Reads B once for every four or eight rows of A. A row of C does
@@ -327,12 +342,15 @@ struct kernels {
                           const uint16_t *b, size_t ldb, bool add, float *c, size_t ldc,
                           const void *next);
 
-    /* The same of integers: each row of A times its a_scale (see `round`), and B in 8 bits, in
-     * pairs of rows as in bf16.  k is even and at most 512, so that no sum overflows.  A row of C
-     * does not depend on the number of rows. */
-    void (*multiply_i8)(size_t m, size_t n, size_t k, const int16_t *a, size_t lda,
-                        const float *a_scale, const int8_t *b, size_t ldb, bool add, float *c,
-                        size_t ldc, const void *next);
+    /* S[m, end] = Q K^T for rows in 8 bits: Q[m, k] with row stride ldq, S with row stride lds, of
+     * which the columns before `first` stay.  Q is rounded to 16 bits, with a scale for 128
+     * elements of a row.  A row of S does not depend on the number of rows. */
+    void (*score_i8)(size_t m, size_t k, const float *q, size_t ldq, const struct i8_span *span,
+                     float *s, size_t lds);
+
+    /* out[m, width] += S V likewise: S[m, end], whose columns before `first` are not read.  The
+     * weights of a block, times its scales, are rounded to 16 bits. */
+    void (*weigh_i8)(size_t m, const float *s, size_t lds, const struct i8_span *span, float *out);
 
     /* Products of many rows with weights of the type that is the index.  Those in `rounding` round
      * the activations: to bf16 for weights in bf16, to 8 bits for q8 (see int8_panels_impl.h); NULL

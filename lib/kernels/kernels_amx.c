@@ -223,7 +223,8 @@ void kernels_patch_amx(struct kernels *kernels) {
     kernels->name = KERNELS_NAME;
     kernels->tiles = &tiles_avx512vnni;
     kernels->product_q8 = product_q8;
-    kernels->multiply_i8 = multiply_i8;
+    kernels->score_i8 = score_i8;
+    kernels->weigh_i8 = weigh_i8;
     kernels->multiply_bf16 = multiply_bf16;
     kernels->narrow_bf16 = narrow_bf16;
     kernels->bf16_product = &bf16_product;

@@ -124,7 +124,8 @@ void kernels_patch_avx512bf16(struct kernels *kernels) {
     kernels->product_q8 = product_q8;
     kernels->multiply[0] = multiply_f32;
     kernels->multiply[1] = multiply_f16;
-    kernels->multiply_i8 = multiply_i8;
+    kernels->score_i8 = score_i8;
+    kernels->weigh_i8 = weigh_i8;
     kernels->multiply_bf16 = multiply_bf16;
     kernels->narrow_bf16 = narrow_bf16;
     kernels->bf16_product = &bf16_product;

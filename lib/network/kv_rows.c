@@ -203,11 +203,14 @@ void rows_round_factor(const struct rows *rows, const struct kernels *kernels, s
     }
 }
 
+static const char *get_block(const struct rows *rows, const struct row_span *span, size_t i) {
+    return block_of(rows, (size_t)span->layer, (span->block + i) % rows->n_block, span->head);
+}
+
 /* The part of a span in its i-th block, widened to multiples of PART rows. */
 struct part {
     const char *start;
-    const float *scale; /* [n] in q8 */
-    size_t first, n;    /* within the block */
+    size_t first, n; /* within the block */
 };
 
 enum { PART = 16 };
@@ -225,10 +228,7 @@ static struct part get_part(const struct rows *rows, const struct row_span *span
      * elements.  Otherwise they store pairs of rows, which `first` does not split since it is
      * even. */
     size_t apart = !rows->transposed ? rows->width : is_paired(rows->type) ? 2 : 1;
-    part.start = block_of(rows, (size_t)span->layer, (span->block + i) % rows->n_block, span->head);
-    if (rows->type == WEIGHTS_Q8)
-        part.scale = (const float *)(const void *)(part.start + elements_bytes(rows)) + part.first;
-    part.start += part.first * apart * element_size(rows);
+    part.start = get_block(rows, span, i) + part.first * apart * element_size(rows);
     return part;
 }
 
@@ -250,94 +250,56 @@ static void multiply_part(const struct rows *rows, const struct kernels *kernels
         kernels->multiply[rows->type](m, n, k, a + first, lda, b->start, ldb, add, c, ldc, next);
 }
 
-/* The address that is read after part i, and the scales of the next part prefetched. */
-static const void *fetch_next(const struct rows *rows, const struct row_span *span, size_t i,
+/* The address that is read after part i. */
+static const void *read_next(const struct rows *rows, const struct row_span *span, size_t i,
+                             const void *after) {
+    return i + 1 < count_parts(span) ? get_part(rows, span, i + 1).start : after;
+}
+
+/* The blocks of a span in q8 from the i-th on, as many as follow each other in memory. */
+static struct i8_span get_run(const struct rows *rows, const struct row_span *span, size_t i,
                               const void *after) {
-    if (i + 1 == count_parts(span))
-        return after;
-    const struct part next = get_part(rows, span, i + 1);
-    for (size_t j = 0; next.scale && j < next.n; j += 64 / sizeof *next.scale)
-        __builtin_prefetch(next.scale + j);
-    return next.start;
-}
-
-/* Multiplies the columns of S[m, n] by the part's scales. */
-static void scale_columns(const struct part *part, size_t m, float *restrict s, size_t lds) {
-    for (size_t t = 0; t < m; t++, s += lds)
-        for (size_t j = 0; j < part->n; j += PART)
-            for (size_t l = 0; l < PART; l++)
-                s[j + l] *= part->scale[j + l];
-}
-
-/* Rows of Q or S, and elements of a row, that are rounded together, to 16 bits with a scale for
- * each row. */
-enum { FACTOR_ROWS = 48, FACTOR_DEPTH = 2 * Q8_BLOCK };
-
-struct factor {
-    int16_t rows[FACTOR_ROWS * FACTOR_DEPTH];
-    float scale[FACTOR_ROWS];
-};
-
-/* rows_score of at most FACTOR_ROWS queries in q8. */
-static void score_q8(const struct rows *rows, const struct kernels *kernels,
-                     const struct row_span *span, size_t m, const float *q, size_t d_head, float *s,
-                     size_t lds, const void *after) {
-    struct factor factor;
-    for (size_t d = 0; d < d_head; d += FACTOR_DEPTH) {
-        size_t depth = smaller(d_head - d, FACTOR_DEPTH);
-        bool last = d + depth == d_head;
-        kernels->round(m, depth, q + d, d_head, factor.rows, factor.scale);
-        for (size_t i = span->first / ROW_BLOCK; i < count_parts(span); i++) {
-            const struct part part = get_part(rows, span, i);
-            float *columns = s + i * ROW_BLOCK + part.first;
-            kernels->multiply_i8(m, part.n, (depth + 1) / 2 * 2, factor.rows,
-                                 q8_blocks(depth) * Q8_BLOCK, factor.scale,
-                                 (const int8_t *)part.start + d * ROW_BLOCK, ROW_BLOCK, d > 0,
-                                 columns, lds, fetch_next(rows, span, i, last ? after : NULL));
-            if (last)
-                scale_columns(&part, m, columns, lds);
-        }
-    }
+    const size_t first = i, bytes = block_bytes(rows), n = count_parts(span);
+    const char *start = get_block(rows, span, i), *next = start;
+    do
+        next = ++i < n ? get_block(rows, span, i) : after;
+    while (i < n && next == start + (i - first) * bytes);
+    const size_t low = first * ROW_BLOCK, end = smaller(span->end, i * ROW_BLOCK) - low;
+    return (struct i8_span){.block = start,
+                            .apart = bytes,
+                            .width = rows->width,
+                            .first = span->first > low ? (span->first - low) / PART * PART : 0,
+                            .end = (end + PART - 1) / PART * PART,
+                            .next = next};
 }
 
 void rows_score(const struct rows *rows, const struct kernels *kernels, const struct row_span *span,
                 size_t m, const float *q, size_t d_head, float *s, size_t lds, const void *after) {
-    for (size_t t = 0; rows->type == WEIGHTS_Q8 && t < m; t += FACTOR_ROWS)
-        score_q8(rows, kernels, span, smaller(m - t, FACTOR_ROWS), q + t * d_head, d_head,
-                 s + t * lds, lds, after);
-    for (size_t i = span->first / ROW_BLOCK; rows->type != WEIGHTS_Q8 && i < count_parts(span);
-         i++) {
+    size_t i = span->first / ROW_BLOCK;
+    while (rows->type == WEIGHTS_Q8 && i < count_parts(span)) {
+        const struct i8_span run = get_run(rows, span, i, after);
+        kernels->score_i8(m, d_head, q, d_head, &run, s + i * ROW_BLOCK, lds);
+        i += in_blocks(run.end) / ROW_BLOCK;
+    }
+    for (; i < count_parts(span); i++) {
         const struct part part = get_part(rows, span, i);
         multiply_part(rows, kernels, m, q, d_head, 0, &part, false, s + i * ROW_BLOCK + part.first,
-                      lds, fetch_next(rows, span, i, after));
-    }
-}
-
-/* rows_weigh of a part in q8. */
-static void weigh_q8(const struct rows *rows, const struct kernels *kernels,
-                     const struct part *part, size_t m, float *s, size_t lds, float *out,
-                     const void *next) {
-    struct factor factor;
-    for (size_t t = 0, n; t < m; t += n, s += n * lds, out += n * rows->width, next = NULL) {
-        n = smaller(m - t, FACTOR_ROWS);
-        scale_columns(part, n, s, lds);
-        kernels->round(n, part->n, s, lds, factor.rows, factor.scale);
-        kernels->multiply_i8(n, rows->width, part->n, factor.rows, Q8_BLOCK, factor.scale,
-                             (const int8_t *)part->start, rows->width, true, out, rows->width,
-                             next);
+                      lds, read_next(rows, span, i, after));
     }
 }
 
 void rows_weigh(const struct rows *rows, const struct kernels *kernels, const struct row_span *span,
-                size_t m, float *s, size_t lds, float *out, const void *after) {
-    for (size_t i = span->first / ROW_BLOCK; i < count_parts(span); i++) {
+                size_t m, const float *s, size_t lds, float *out, const void *after) {
+    size_t i = span->first / ROW_BLOCK;
+    while (rows->type == WEIGHTS_Q8 && i < count_parts(span)) {
+        const struct i8_span run = get_run(rows, span, i, after);
+        kernels->weigh_i8(m, s + i * ROW_BLOCK, lds, &run, out);
+        i += in_blocks(run.end) / ROW_BLOCK;
+    }
+    for (; i < count_parts(span); i++) {
         const struct part part = get_part(rows, span, i);
-        const void *next = fetch_next(rows, span, i, after);
-        size_t first = i * ROW_BLOCK + part.first;
-        if (rows->type == WEIGHTS_Q8)
-            weigh_q8(rows, kernels, &part, m, s + first, lds, out, next);
-        else
-            multiply_part(rows, kernels, m, s, lds, first, &part, true, out, rows->width, next);
+        multiply_part(rows, kernels, m, s, lds, i * ROW_BLOCK + part.first, &part, true, out,
+                      rows->width, read_next(rows, span, i, after));
     }
 }
 

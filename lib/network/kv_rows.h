@@ -11,7 +11,7 @@
 #include "lib/weights/weights.h"
 #include "txl.h"
 
-enum { ROW_BLOCK = 64 };
+enum { ROW_BLOCK = I8_BLOCK };
 
 /* `rows` rounded up to whole blocks. */
 static inline size_t in_blocks(size_t rows) {
@@ -88,10 +88,9 @@ void rows_score(const struct rows *rows, const struct kernels *kernels, const st
 
 /* out[m, width] += S V for a span of values: S[m, end] from rows_round_factor with row stride lds,
  * zero from `end` to the end of its block.  Up to 15 rows before `first` take part too: their
- * weights or values must be zero.  In q8 the values' scales multiply S in place.  `after` as in
- * rows_score. */
+ * weights or values must be zero.  `after` as in rows_score. */
 void rows_weigh(const struct rows *rows, const struct kernels *kernels, const struct row_span *span,
-                size_t m, float *s, size_t lds, float *out, const void *after);
+                size_t m, const float *s, size_t lds, float *out, const void *after);
 
 /* Copies one block, of all layers and heads, between rows of the same shape and type. */
 void rows_copy_block(struct rows *to, const struct rows *from, size_t block);

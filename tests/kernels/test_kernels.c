@@ -235,42 +235,128 @@ TEST(multiplications_of_bf16) {
     }
 }
 
-/* C (+)= diag(scale) A B of integers, B by pairs of rows.  The sums are exact: only the last
- * product and sum round. */
-TEST(multiplications_of_8_bits) {
-    static float c[50 * 150], scale[50], alone[150];
-    static int16_t a[50 * (512 + 4)];
-    static int8_t b[512 * 160];
-    static const size_t depths[] = {2, 16, 30, 64, 130, 512};
-    static const size_t widths[] = {16, 32, 48, 64, 80, 144};
+/* Four blocks of rows in 8 bits, and bytes between them that nobody may read as rows. */
+enum { I8_WIDTH = 272, I8_APART = I8_WIDTH * I8_BLOCK + I8_BLOCK * sizeof(float) + 64 };
+static _Alignas(64) char i8_blocks[4 * I8_APART];
+
+/* Fills the blocks of a span; `most`: with the largest numbers, whose sums are the largest. */
+static struct i8_span fill_i8(size_t width, size_t s, bool most) {
+    struct i8_span span = {.block = i8_blocks,
+                           .apart = width * I8_BLOCK + I8_BLOCK * sizeof(float) + s % 2 * 64,
+                           .width = width,
+                           .first = s % 4 * 16,
+                           .end = s % 4 * 16 + 16 + s * 48 % 176,
+                           .next = s % 3 ? i8_blocks : NULL};
+    for (size_t i = 0; i < 4; i++) {
+        int8_t *block = (int8_t *)i8_blocks + i * span.apart;
+        for (size_t e = 0; e < width * I8_BLOCK; e++)
+            block[e] = most ? INT8_MIN : (int8_t)(127 * number());
+        fill((float *)(void *)(block + width * I8_BLOCK), I8_BLOCK);
+    }
+    return span;
+}
+
+/* The scale of a row. */
+static double i8_scale(const struct i8_span *span, size_t row) {
+    const char *block = i8_blocks + row / I8_BLOCK * span->apart;
+    return ((const float *)(const void *)(block + span->width * I8_BLOCK))[row % I8_BLOCK];
+}
+
+/* Element (i, j) of the block of row `row`, an array of `columns` columns. */
+static int i8_element(const struct i8_span *span, size_t row, size_t columns, size_t i, size_t j) {
+    const int8_t *block = (const int8_t *)i8_blocks + row / I8_BLOCK * span->apart;
+    return block[i / 2 * 2 * columns + 2 * j + i % 2];
+}
+
+/* S = Q K^T.  Each sum of 128 products is exact; what is rounded is Q, and their sum. */
+TEST(scores_in_8_bits) {
+    static float q[100 * I8_WIDTH], c[100 * 259], alone[259];
+    static int16_t a[I8_WIDTH];
+    static const size_t depths[] = {2, 15, 64, 129, 272};
+    static const size_t rows[] = {1, 2, 3, 4, 7, 50, 100};
     for (size_t v = 0; kernels_at(v); v++) {
-        for (size_t s = 0; s < 6 * 12; s++) {
-            size_t k = depths[s % 6], n = widths[s / 6 % 6], m = 7 * s % 13 + s / 36;
-            size_t lda = k + 2 * (s % 3), ldb = n + s % 5, ldc = n + 3;
-            bool add = s / 6 % 2, most = s % 7 == 0; /* the largest sums that there can be */
-            for (size_t i = 0; i < m * lda; i++)
-                a[i] = most ? INT16_MAX : (int16_t)(32767 * number());
-            for (size_t i = 0; i < k * ldb; i++)
-                b[i] = most ? INT8_MIN : (int8_t)(127 * number());
-            fill(scale, m);
+        for (size_t s = 0; s < 5 * 7; s++) {
+            const size_t k = depths[s % 5], m = rows[s / 5], ldq = k + s % 3, ldc = 259;
+            const bool most = s % 8 == 0;
+            const struct i8_span span = fill_i8((k + 1) / 2 * 2, s, most);
+            for (size_t i = 0; i < m * ldq; i++)
+                q[i] = most ? 1 : number();
             for (size_t i = 0; i < m * ldc; i++)
                 c[i] = 3;
-            kernels_at(v)->multiply_i8(m, n, k, a, lda, scale, b, ldb, add, c, ldc,
-                                       s % 3 ? b : NULL);
+            kernels_at(v)->score_i8(m, k, q, ldq, &span, c, ldc);
             for (size_t i = 0; i < m; i++) {
-                for (size_t j = 0; j < n; j++) {
-                    int64_t sum = 0;
-                    for (size_t l = 0; l < k; l++)
-                        sum += (int64_t)a[i * lda + l] * b[l / 2 * 2 * ldb + 2 * j + l % 2];
-                    double product = (double)sum * scale[i], expected = product + (add ? 3 : 0);
-                    assert_true(fabs(expected - c[i * ldc + j]) <= 0x1p-22 * fabs(product) + 1e-6);
+                double expected[259] = {0}, size[259] = {0};
+                for (size_t d = 0; d < k; d += 128) {
+                    const size_t depth = k - d < 128 ? k - d : 128;
+                    float scale;
+                    kernels_at(v)->round(1, depth, q + i * ldq + d, ldq, a, &scale);
+                    for (size_t j = span.first; j < span.end; j++) {
+                        int64_t sum = 0;
+                        for (size_t l = 0; l < depth; l++)
+                            sum +=
+                                (int64_t)a[l] * i8_element(&span, j, I8_BLOCK, d + l, j % I8_BLOCK);
+                        expected[j] += (double)sum * scale * i8_scale(&span, j);
+                        size[j] += fabs((double)sum * scale * i8_scale(&span, j));
+                    }
                 }
-                assert_true(c[i * ldc + n] == 3);
-                for (size_t j = 0; j < n; j++)
+                for (size_t j = span.first; j < span.end; j++)
+                    assert_true(fabs(expected[j] - c[i * ldc + j]) <= 0x1p-21 * size[j] + 1e-30);
+                assert_true(span.first == 0 || c[i * ldc + span.first - 1] == 3);
+                assert_true(c[i * ldc + span.end] == 3);
+                kernels_at(v)->score_i8(1, k, q + i * ldq, ldq, &span, alone, ldc);
+                assert_memory_equal(alone + span.first, c + i * ldc + span.first,
+                                    (span.end - span.first) * sizeof *alone);
+            }
+        }
+    }
+}
+
+/* out += S V.  Each block's weights times its scales are rounded by themselves. */
+TEST(weighted_sums_in_8_bits) {
+    static float weights[100 * 259], out[100 * I8_WIDTH], alone[I8_WIDTH];
+    static const size_t widths[] = {16, 48, 64, 80, 272};
+    static const size_t rows[] = {1, 2, 3, 4, 7, 50, 100};
+    for (size_t v = 0; kernels_at(v); v++) {
+        for (size_t s = 0; s < 5 * 7; s++) {
+            const size_t width = widths[s % 5], m = rows[s / 5], lds = 259;
+            const bool most = s % 8 == 0;
+            const struct i8_span span = fill_i8(width, s, most);
+            for (size_t i = 0; i < m * lds; i++)
+                weights[i] = most ? 1 : number() + 1;
+            for (size_t i = 0; i < m; i++) {
+                for (size_t j = 0; j < span.first; j++)
+                    weights[i * lds + j] = NAN; /* is not read */
+                for (size_t j = 0; j < width; j++)
+                    out[i * width + j] = 3;
+            }
+            kernels_at(v)->weigh_i8(m, weights, lds, &span, out);
+            for (size_t i = 0; i < m; i++) {
+                double expected[I8_WIDTH], size[I8_WIDTH];
+                for (size_t j = 0; j < width; j++)
+                    expected[j] = size[j] = 3;
+                for (size_t first = span.first, end; first < span.end; first = end) {
+                    float x[I8_BLOCK], scale;
+                    int16_t a[I8_BLOCK];
+                    end = first / I8_BLOCK * I8_BLOCK + I8_BLOCK;
+                    end = end < span.end ? end : span.end;
+                    for (size_t l = first; l < end; l++)
+                        x[l - first] = weights[i * lds + l] * (float)i8_scale(&span, l);
+                    kernels_at(v)->round(1, end - first, x, end - first, a, &scale);
+                    for (size_t j = 0; j < width; j++) {
+                        int64_t sum = 0;
+                        for (size_t l = first; l < end; l++)
+                            sum += (int64_t)a[l - first] *
+                                   i8_element(&span, l, width, l % I8_BLOCK, j);
+                        expected[j] += (double)sum * scale;
+                        size[j] += fabs((double)sum * scale);
+                    }
+                }
+                for (size_t j = 0; j < width; j++)
+                    assert_true(fabs(expected[j] - out[i * width + j]) <= 0x1p-21 * size[j]);
+                for (size_t j = 0; j < width; j++)
                     alone[j] = 3;
-                kernels_at(v)->multiply_i8(1, n, k, a + i * lda, lda, scale + i, b, ldb, add, alone,
-                                           n, NULL);
-                assert_memory_equal(alone, c + i * ldc, n * sizeof *alone);
+                kernels_at(v)->weigh_i8(1, weights + i * lds, lds, &span, alone);
+                assert_memory_equal(alone, out + i * width, width * sizeof *alone);
             }
         }
     }
