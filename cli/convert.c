@@ -3,7 +3,7 @@
 #include "cli/io/output.h"
 #include "cli/io/signals.h"
 #include "cli/io/terminal.h"
-#include "cli/model/settings.h"
+#include "cli/model/dynamic.h"
 #include "cli/options/options.h"
 #include "cli/text/tokens.h"
 #include "commands.h"
@@ -24,7 +24,7 @@ struct convert_command_options {
     char type_text[WEIGHT_TYPE_TEXT]; /* of type and embeddings */
     int pre_lnorm, same_length;       /* indexes into answers */
     int reach;                        /* into reaches */
-    double layer_norm_eps;
+    double layer_norm_eps, dynamic_lr;
     int64_t level, n_head, attn_type, tgt_len, mem_len, clamp_len;
 };
 
@@ -83,6 +83,8 @@ static void translate_options(const struct convert_command_options *given,
     options->mem_len = number_or(given->mem_len, -1);
     options->has_clamp_len = given->clamp_len != INTEGER_UNSET;
     options->clamp_len = number_or(given->clamp_len, -1);
+    if (!isnan(given->dynamic_lr))
+        options->dynamic_lr = given->dynamic_lr;
 }
 
 static void print_summary(const char *output, double seconds) {
@@ -382,6 +384,9 @@ static const struct option_row options[] = {
     {"same-length-reach", OPTION_CHOICE, PLACE(reach),
      "positions that a token sees with --same-length yes, itself included", .choices = reaches,
      .standard = "mem_len, of TensorFlow's checkpoints mem_len+1"},
+    {"dynamic-lr", OPTION_REAL, PLACE(dynamic_lr),
+     "learning rate of adam in dynamic evaluation; not for an XLNet",
+     .standard = "the program's, " TEXT_OF(DYNAMIC_ADAM_LR), .least = 1e-30, .most = 1},
     COMMON_ROWS,
     {0}};
 

@@ -249,6 +249,7 @@ txl_status convert_into(const char *source, struct output_file *out,
     if (!status)
         status = choose_type(&c, options->type, error);
     snprintf(r->settings.model.name, sizeof r->settings.model.name, "%s", name);
+    r->settings.model.dynamic_lr = options->dynamic_lr;
     if (!status)
         status = write_file(&c, out, &vocabulary, options, error);
     free(found);

@@ -29,6 +29,7 @@ struct convert_options {
     int tgt_len, mem_len;   /* < 0: unset */
     bool has_clamp_len;
     int clamp_len;                                 /* <= 0: none */
+    double dynamic_lr;                             /* above 0 and up to 1; 0: unset */
     void (*note)(void *context, const char *text); /* receives remarks for the user, or NULL */
     void *note_context;
     bool (*progress)(void *context, uint64_t done, uint64_t total); /* bytes; false stops */

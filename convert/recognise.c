@@ -124,6 +124,7 @@ static txl_status refuse_options(const struct convert_options *o, const struct f
         {&xlnet_names, o->layer_norm_eps >= 0, "--layer-norm-eps",
          "config.json's layer_norm_eps is it"},
         {&xlnet_names, o->same_length_reach, "--same-length-reach", "it sees both sides"},
+        {&xlnet_names, o->dynamic_lr > 0, "--dynamic-lr", "only a Transformer-XL learns"},
     };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
         if (refused[i].names == family->names && refused[i].given)

@@ -187,6 +187,10 @@ TXL_API const char *txl_model_same_length_reach(const txl_model *model);
 /* What layer norm adds to the variance: 1e-5 in PyTorch's models, 1e-12 in TensorFlow's. */
 TXL_API double txl_model_layer_norm_eps(const txl_model *model);
 
+/* The rate of Adam with which the model's file says that it learns best in dynamic evaluation,
+ * above 0 and up to 1; 0: it states none. */
+TXL_API double txl_model_dynamic_lr(const txl_model *model);
+
 /* Identifies the model: the checksum in the header of its weights file.  It covers the header and,
  * through the checksums that this and the index hold, every byte that a reader uses; the zeros that
  * fill up the space between parts of the file are not covered. */

@@ -102,10 +102,15 @@ int dynamic_check(const struct command *command, const struct dynamic_options *o
     return wrong ? options_wrong(command, "%s", wrong) : OPTIONS_RUN;
 }
 
-static txl_learning learning_of(const struct dynamic_options *o) {
+double dynamic_adam_lr(const txl_model *model) {
+    double own = txl_model_dynamic_lr(model);
+    return own > 0 ? own : DYNAMIC_ADAM_LR;
+}
+
+static txl_learning learning_of(const struct dynamic_options *o, const txl_model *model) {
     txl_learning learning = {.method = (txl_learning_method)method_of(o)};
     bool adam = learning.method == TXL_LEARNING_ADAM, sgd = learning.method == TXL_LEARNING_SGD;
-    learning.rate = isnan(o->lr) ? DYNAMIC_ADAM_LR : o->lr;
+    learning.rate = isnan(o->lr) ? dynamic_adam_lr(model) : o->lr;
     learning.decay = isnan(o->decay) ? 0 : o->decay;
     learning.epsilon = !isnan(o->epsilon) ? o->epsilon
                        : adam             ? DYNAMIC_ADAM_EPSILON
@@ -261,7 +266,8 @@ static bool make_learner(const struct model *model, const txl_settings *settings
 bool dynamic_open(struct dynamic *d, const struct dynamic_options *options,
                   const struct model *model, const txl_settings *settings,
                   const struct dynamic_text *text, bool compared) {
-    const txl_learning learning = learning_of(options), fixed = {.method = TXL_LEARNING_SGD};
+    const txl_learning learning = learning_of(options, model->handle),
+                       fixed = {.method = TXL_LEARNING_SGD};
     *d = (struct dynamic){.options = options,
                           .settings = {.method = dynamic_methods[learning.method],
                                        .lr = learning.rate,

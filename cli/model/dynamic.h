@@ -24,11 +24,12 @@ struct dynamic_options {
     }
 
 /* The tokens that the published code collects its statistics from, and its epsilon for
- * WikiText-103; a rate that suits many texts (SPEED.md). */
+ * WikiText-103; a rate that suits many texts (SPEED.md), where the model states none. */
 #define DYNAMIC_STATISTICS_TOKENS 20000
 #define DYNAMIC_RMS_EPSILON 1e-5
 #define DYNAMIC_ADAM_LR 3e-4
 #define DYNAMIC_ADAM_EPSILON 1e-8
+#define DYNAMIC_ADAM_DEFAULT "adam: the model's own, else " TEXT_OF(DYNAMIC_ADAM_LR)
 
 /* Rows that ppl and generate have; ppl alone has the finer ones between them. */
 #define DYNAMIC_ROW(type, member, what)                                                            \
@@ -36,8 +37,8 @@ struct dynamic_options {
                .section = "Dynamic evaluation")
 #define DYNAMIC_LR_ROW(type, member)                                                               \
     OPTION_ROW("dynamic-lr", OPTION_REAL, offsetof(type, member.lr),                               \
-               "learning rate; with 0 the model stays as it is",                                   \
-               .standard = "adam " TEXT_OF(DYNAMIC_ADAM_LR), .most = 1e6)
+               "learning rate; with 0 the model stays as it is", .standard = DYNAMIC_ADAM_DEFAULT, \
+               .most = 1e6)
 #define STATISTICS_ROW(type, member)                                                               \
     OPTION_ROW("statistics", OPTION_LIST, offsetof(type, member.statistics),                       \
                "rms: learn from the gradients of FILE how far each weight may move; "              \
@@ -72,6 +73,9 @@ extern const char *const dynamic_methods[]; /* sgd, rms, adam: as txl_learning_m
  * those of --dynamic among themselves or without it.  Returns OPTIONS_RUN or the status. */
 int dynamic_check(const struct command *command, const struct dynamic_options *options,
                   const struct option_given *without, size_t n);
+
+/* Adam's rate where the user gives none. */
+double dynamic_adam_lr(const txl_model *model);
 
 /* How a text of statistics is read: as the texts are. */
 struct dynamic_text {

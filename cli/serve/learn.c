@@ -22,9 +22,10 @@ struct learning {
 
 /* ---- The request --------------------------------------------------------------------------- */
 
-static bool read_rate(struct learning *l, const json_t *body, struct problem *problem) {
+static bool read_rate(struct learning *l, const txl_model *model, const json_t *body,
+                      struct problem *problem) {
     const json_t *rate = json_object_get(body, "rate");
-    l->rate = DYNAMIC_ADAM_LR;
+    l->rate = dynamic_adam_lr(model);
     if (!rate || json_is_null(rate))
         return true;
     l->rate = json_number_value(rate);
@@ -39,7 +40,7 @@ static bool read_request(struct job *job, const json_t *body, struct problem *pr
     struct prompt_tokens tokens = {0};
     bool good = body_raw(body, "split", &job->c.raw, problem) &&
                 body_boolean(body, "stream", &job->c.stream, problem) &&
-                read_rate(l, body, problem);
+                read_rate(l, model, body, problem);
     const struct prompt_form form = {.raw = job->c.raw, .corpus = true};
     if (good && !json_is_string(text))
         good = problem_set(problem, 400, "text", "text is no string");

@@ -31,6 +31,8 @@ static const struct setting length_table[] = {
      .help = "longest distance with a position of its own; -1 is none"},
     {"same_length", SETTING_TRUTH, PLACE(same_length),
      .help = "whether every token sees exactly mem_len positions"},
+    {"dynamic_lr", SETTING_REAL, 0, 1, .optional = true, .above = true, PLACE(dynamic_lr),
+     .help = "the default of Adam's rate in dynamic evaluation"},
     {"type", SETTING_WORD, .spelling = weights_type_name, .optional = true, PLACE(type),
      .help = "the type of the matrices"},
 };
@@ -99,8 +101,11 @@ static txl_status read_integer(const struct origin *from, const char *key, const
 static txl_status read_real(const struct origin *from, const struct setting *s, const json_t *value,
                             double *out, txl_error *error) {
     double number = json_number_value(value);
-    if (!json_is_number(value) || !(number >= (double)s->low && number <= (double)s->high))
-        return wrong_setting(from, s->key, error, "a number from %lld to %lld", s->low, s->high);
+    bool high_enough = s->above ? number > (double)s->low : number >= (double)s->low;
+    if (!json_is_number(value) || !(high_enough && number <= (double)s->high))
+        return wrong_setting(from, s->key, error, "a number %s %lld %s %lld",
+                             s->above ? "above" : "from", s->low, s->above ? "and up to" : "to",
+                             s->high);
     *out = number;
     return TXL_OK;
 }
@@ -278,8 +283,8 @@ int settings_major(const struct setting_table *table, const void *settings) {
 bool settings_write(const struct setting_table *table, const void *settings, json_t *object) {
     for (size_t i = 0; i < table->n; i++) {
         const struct setting *s = &table->setting[i];
-        bool may_lack =
-            s->optional && (s->type == SETTING_INTEGER || s->type == SETTING_NAME || s->major > 0);
+        bool may_lack = s->optional && (s->type == SETTING_INTEGER || s->type == SETTING_NAME ||
+                                        s->type == SETTING_REAL || s->major > 0);
         if (may_lack && is_fallback(s, settings))
             continue;
         if (json_object_set_new(object, s->key, write_setting(s, settings)) != 0)

@@ -19,14 +19,15 @@ struct model_settings {
     int n_token;
     int tgt_len, mem_len, clamp_len;
     bool same_length;
-    int type; /* enum weights_type, of the matrices */
+    double dynamic_lr; /* Adam's rate in dynamic evaluation; 0: none is stated */
+    int type;          /* enum weights_type, of the matrices */
 };
 
 enum setting_type {
     SETTING_NAME,    /* char[MAX_MODEL_NAME + 1]: text without control characters, "" for none */
     SETTING_INTEGER, /* an int, or an enum, in [low, high] */
     SETTING_TRUTH,   /* a bool */
-    SETTING_REAL,    /* a double in [low, high] */
+    SETTING_REAL,    /* a double in [low, high], or in (low, high] with `above` */
     SETTING_WORD,    /* an int, or an enum: the index of a word */
     SETTING_ID,      /* an int: the id of a symbol, or -1 for null */
     SETTING_CUTOFFS, /* int[MAX_BAND], ascending to n_token; `count` is their number plus one */
@@ -41,6 +42,7 @@ struct setting {
     bool optional;                            /* a file may leave it out; then it is `fallback` */
     int fallback;
     double real_fallback; /* of a SETTING_REAL */
+    bool above;           /* a SETTING_REAL exceeds `low` */
     /* Readers of an older format would ignore it: a file in which it is not the fallback has this
      * major version, any other leaves it out.  0: every version has it. */
     int major;

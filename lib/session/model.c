@@ -292,6 +292,11 @@ double txl_model_layer_norm_eps(const txl_model *model) {
     return model->network->layer_norm_eps;
 }
 
+double txl_model_dynamic_lr(const txl_model *model) {
+    const struct model_settings *s = model->settings;
+    return s->dynamic_lr;
+}
+
 uint64_t txl_model_checksum(const txl_model *model) {
     return model->weights->checksum;
 }

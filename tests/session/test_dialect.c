@@ -1,5 +1,5 @@
 /* What TensorFlow's code has otherwise: the reach of same_length, layer norm's epsilon, bands
- * without projections; and the format's version that goes with them. */
+ * without projections; and the format's version that goes with them.  A setting without one. */
 #include "tests/unit.h"
 #include "txl.h"
 
@@ -268,6 +268,52 @@ TEST(files_have_the_version) {
             assert_non_null(strstr(error.message, "settings of version 2"));
         txl_model_close(model);
     }
+}
+
+/* A rate of dynamic evaluation is kept and takes no later version; without one nothing is stated.
+ */
+TEST(files_state_a_rate) {
+    static const struct {
+        const char *fact;
+        double rate;
+    } cases[] = {
+        {"", 0},
+        {"\"dynamic_lr\": 1e-5", 1e-5},
+        {"\"dynamic_lr\": 5e-324", 5e-324},
+        {"\"dynamic_lr\": 1", 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        txl_error error;
+        txl_model *model = make_model("\"attn_type\": 0", cases[i].fact), *again;
+        assert_true(txl_model_dynamic_lr(model) == cases[i].rate);
+        assert_int_equal(txl_model_write(model, path, "f32", 1, &error), TXL_OK);
+        assert_int_equal(major_of(), 1);
+        assert_int_equal(txl_model_open(path, 1, &again, &error), TXL_OK);
+        assert_true(txl_model_dynamic_lr(again) == cases[i].rate);
+        const char *stated = strstr(txl_model_settings_json(again), "\"dynamic_lr\"");
+        assert_int_equal(stated != NULL, cases[i].rate > 0);
+        txl_model_close(model);
+        txl_model_close(again);
+    }
+}
+
+TEST(impossible_rates_are_refused) {
+    static const char *const wrong[] = {"0",     "-1",   "2",    "1.0000001",
+                                        "\"1\"", "true", "null", "[1]"};
+    txl_model *model;
+    txl_error error;
+    char changes[64];
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        snprintf(changes, sizeof changes, "\"attn_type\": 0, \"dynamic_lr\": %s", wrong[i]);
+        assert_int_equal(try_model(changes, &model, &error), TXL_ARGUMENT);
+        assert_non_null(strstr(error.message, "setting \"dynamic_lr\" is missing or not a number "
+                                              "above 0 and up to 1"));
+    }
+    /* No JSON has these. */
+    assert_int_equal(try_model("\"attn_type\": 0, \"dynamic_lr\": NaN", &model, &error),
+                     TXL_ARGUMENT);
+    assert_int_equal(try_model("\"attn_type\": 0, \"dynamic_lr\": 1e999", &model, &error),
+                     TXL_ARGUMENT);
 }
 
 static off_t saved_size(const txl_model *model, const txl_settings *settings) {
