@@ -206,29 +206,37 @@ static txl_status convert_calibrated(const char *source,
     return status;
 }
 
-/* Writes the built-in model: as it is, unless another type is asked for. */
+/* Writes the built-in model: as it is, unless another type or rate is asked for. */
 static txl_status write_built_in(const struct convert_command_options *given,
                                  struct progress *progress, txl_error *error) {
-    struct model model;
+    static const char name[] = "the built-in model";
+    const int threads = (int)given->common.threads;
+    const char *type = given->type == CHOICE_UNSET ? NULL : given->type_text;
+    txl_model *model = NULL;
     size_t size;
     const void *file = model_built_in(&size);
-    const char *type = given->type == CHOICE_UNSET ? NULL : given->type_text;
-    txl_status status = model_open_file(&model, BUILT_IN, (int)given->common.threads, false, error);
-    if (!status && type && strcmp(type, txl_model_type(model.handle)) != 0 && !given->calibrate) {
-        status =
-            txl_model_write(model.handle, given->output, type, (int)given->common.threads, error);
+    void *restated = NULL;
+    txl_status status = TXL_OK;
+    if (!isnan(given->dynamic_lr)) {
+        status = convert_restate(file, size, name, given->dynamic_lr, &restated, &size, error);
+        file = restated;
+    }
+    if (!status)
+        status = txl_model_open_memory(file, size, name, threads, &model, error);
+    if (!status && type && strcmp(type, txl_model_type(model)) != 0 && !given->calibrate) {
+        status = txl_model_write(model, given->output, type, threads, error);
     } else if (!status) {
         struct output_file output;
         status = output_file_open(&output, given->output, error);
         if (!status)
-            status = given->calibrate
-                         ? write_calibrated(model.handle, given, &output, progress, error)
-                         : output_file_write(&output, file, size, 0, error);
+            status = given->calibrate ? write_calibrated(model, given, &output, progress, error)
+                                      : output_file_write(&output, file, size, 0, error);
         if (!status)
             status = output_file_commit(&output, error);
         output_file_close(&output);
     }
-    model_close(&model);
+    txl_model_close(model);
+    free(restated);
     return status;
 }
 
@@ -312,14 +320,14 @@ static int run(const struct command *command, void *values, struct operands *ope
     if (given->calibrate && (given->type_text[0] != 'q' || given->type_text[1] == '8'))
         return options_wrong(command, "--calibrate needs --type q4 or q5");
     if (model_is_built_in(operands->items[0]) &&
-        options_any_given(
-            command, values,
-            (const char *[]){"output", "type", "embeddings", "calibrate", COMMON_NAMES, NULL},
-            false))
+        options_any_given(command, values,
+                          (const char *[]){"output", "type", "embeddings", "calibrate",
+                                           "dynamic-lr", COMMON_NAMES, NULL},
+                          false))
         return options_wrong(command,
-                             BUILT_IN " is converted with --output, --type, --embeddings and "
-                                      "--calibrate alone: it is a weights file, which states "
-                                      "everything else");
+                             BUILT_IN " is converted with --output, --type, --embeddings, "
+                                      "--calibrate and --dynamic-lr alone: it is a weights file, "
+                                      "which states everything else");
     return convert_source(operands->items[0], given);
 }
 
@@ -394,7 +402,7 @@ static const struct operand_row operands[] = {
     {.name = "SOURCE",
      .help = "checkpoint: a folder or a file; " BUILT_IN
              ": the model within the program, which takes no other option than --output, --type, "
-             "--embeddings and --calibrate",
+             "--embeddings, --calibrate and --dynamic-lr",
      .model = true},
     {0}};
 

@@ -3,6 +3,7 @@
 #include "converter.h"
 #include "lib/base/error.h"
 #include "lib/base/files.h"
+#include "lib/base/json_memory.h"
 #include "lib/base/numbers.h"
 #include "lib/base/output_file.h"
 #include "lib/weights/weights.h"
@@ -267,6 +268,24 @@ txl_status convert_checkpoint(const char *source, const char *output,
     if (!status)
         status = output_file_commit(&out, error);
     output_file_close(&out);
+    return status;
+}
+
+txl_status convert_restate(const void *file, size_t size, const char *name, double dynamic_lr,
+                           void **copy, size_t *copy_size, txl_error *error) {
+    struct weights *weights;
+    txl_status status = weights_open_memory(file, size, name, &weights, error);
+    if (status)
+        return status;
+    json_t *settings = json_loads(weights->settings, 0, NULL);
+    char *text = json_object_set_new(settings, "dynamic_lr", json_real(dynamic_lr)) == 0
+                     ? json_text(settings, JSON_INDENT(1))
+                     : NULL;
+    status = text ? weights_restate(weights, text, copy, copy_size, error)
+                  : txl_fail_memory(error, "the settings", strlen(weights->settings));
+    free(text);
+    json_decref(settings);
+    weights_close(weights);
     return status;
 }
 

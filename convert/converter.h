@@ -50,6 +50,10 @@ struct output_file;
 txl_status convert_into(const char *source, struct output_file *out,
                         const struct convert_options *options, txl_error *error);
 
+/* Makes a copy of a weights file that states another `dynamic_lr`; the caller frees *copy. */
+txl_status convert_restate(const void *file, size_t size, const char *name, double dynamic_lr,
+                           void **copy, size_t *copy_size, txl_error *error);
+
 /* Calls `take` with the second moments of Adam that a TensorFlow checkpoint holds beside each of
  * its weights (X/Adam_1), as elements [first, first + n) of the weights file's tensors.  `settings`
  * are those of the model that takes them; a checkpoint of another shape is refused.  A status of

@@ -205,4 +205,10 @@ struct output_file;
 txl_status weights_write_into(struct output_file *out, const struct weights_contents *contents,
                               txl_error *error);
 
+/* Makes a copy of the file with other settings, of the same version; all else keeps its bytes.  The
+ * sections must lie in the order of those that are written here.  *copy is aligned as
+ * weights_open_memory needs it; the caller frees it. */
+txl_status weights_restate(const struct weights *weights, const char *settings, void **copy,
+                           size_t *size, txl_error *error);
+
 #endif

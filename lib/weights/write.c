@@ -486,3 +486,44 @@ txl_status weights_write(const char *path, const struct weights_contents *conten
     output_file_close(&out);
     return status;
 }
+
+txl_status weights_restate(const struct weights *w, const char *settings, void **copy, size_t *size,
+                           txl_error *error) {
+    struct layout_header header;
+    struct layout_index index;
+    struct layout_block block;
+    memcpy(&header, w->data, sizeof header);
+    const uint64_t start = header.settings.offset, from = header.vocabulary.offset;
+    if (start < sizeof header || from < start + header.settings.size ||
+        header.index.offset < from || from % WEIGHTS_ALIGNMENT != 0)
+        return txl_fail(error, TXL_UNSUPPORTED, "%s: its sections are in another order than txl's",
+                        w->name);
+    header.settings.size = strlen(settings);
+    header.settings.checksum = XXH3_64bits(settings, header.settings.size);
+    const uint64_t to = weights_aligned(start + header.settings.size);
+    const uint64_t shift = to - from; /* modulo 2^64: it may be negative */
+    *size = w->size + shift;
+    uint8_t *out = *copy = aligned_alloc(WEIGHTS_ALIGNMENT, weights_aligned(*size));
+    if (!out)
+        return txl_fail_memory(error, "a copy of the model", *size);
+    memset(out, 0, (size_t)to);
+    memcpy(out, w->data, start);
+    memcpy(out + start, settings, header.settings.size);
+    memcpy(out + to, w->data + from, w->size - from);
+
+    header.file_size = *size;
+    header.vocabulary.offset += shift;
+    header.index.offset += shift;
+    uint8_t *const place = out + header.index.offset;
+    memcpy(&index, place, sizeof index);
+    uint8_t *record = place + sizeof index + (size_t)index.n_tensor * index.tensor_size;
+    for (size_t i = 0; i < w->n_block; i++, record += index.block_size) {
+        block = w->block[i];
+        block.offset += shift;
+        memcpy(record, &block, sizeof block);
+    }
+    header.index.checksum = XXH3_64bits(place, header.index.size);
+    header.checksum = XXH3_64bits(&header, offsetof(struct layout_header, checksum));
+    memcpy(out, &header, sizeof header);
+    return TXL_OK;
+}

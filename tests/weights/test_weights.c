@@ -134,6 +134,63 @@ TEST(round_trips) {
     }
 }
 
+/* Whatever the settings' length, tensors and vocabulary stay. */
+TEST(settings_are_replaced) {
+    char settings[300];
+    struct weights_source source[] = {source_of("a", WEIGHTS_F32, 700, 999),
+                                      source_of("b", WEIGHTS_F16, 1200, 999)};
+    const struct weights_contents contents = {.settings = "{\"long\": [1, 2, 3, 4, 5, 6, 7, 8, 9, "
+                                                          "10, 11, 12, 13, 14, 15, 16, 17, 18]}",
+                                              .vocabulary = "words",
+                                              .vocabulary_size = 5,
+                                              .source = source,
+                                              .n_source = 2,
+                                              .level = 1,
+                                              .threads = 1};
+    const char *path = scratch_path("weights.txl");
+    struct weights *w, *restated;
+    txl_error error;
+    if (weights_write(path, &contents, &error) || weights_open(path, &w, &error))
+        fail_msg("%s", error.message);
+    for (int length = 2; length < (int)sizeof settings; length += 31) {
+        void *copy;
+        size_t size;
+        snprintf(settings, sizeof settings, "{%*s", length - 1, "}");
+        assert_int_equal(weights_restate(w, settings, &copy, &size, &error), TXL_OK);
+        if (weights_open_memory(copy, size, "copy", &restated, &error))
+            fail_msg("%s", error.message);
+        assert_string_equal(restated->settings, settings);
+        assert_int_equal(restated->vocabulary_size, 5);
+        assert_memory_equal(restated->vocabulary, "words", 5);
+        assert_int_equal(restated->n_block, w->n_block);
+        assert_tensor(restated, "a", 1);
+        assert_tensor(restated, "b", 1);
+        weights_close(restated);
+        free(copy);
+    }
+    /* Nobody else's order of the sections is known. */
+    for (int way = 0; way < 4; way++) {
+        struct layout_header header;
+        struct weights other = *w;
+        void *copy = NULL;
+        size_t size;
+        memcpy(&header, w->data, sizeof header);
+        if (way == 0)
+            header.settings.offset -= 64; /* within the header */
+        else if (way == 1)
+            header.vocabulary.offset = header.settings.offset;
+        else if (way == 2)
+            header.vocabulary.offset += 8; /* where blocks would lose their alignment */
+        else
+            header.index.offset = header.vocabulary.offset - 64;
+        other.data = (const uint8_t *)&header;
+        assert_int_equal(weights_restate(&other, "{}", &copy, &size, &error), TXL_UNSUPPORTED);
+        assert_null(copy);
+    }
+    weights_close(w);
+    unlink(path);
+}
+
 /* All of a tensor; the caller's to free. */
 static uint8_t *expand(const struct weights *w, const struct weights_tensor *t) {
     txl_error error;
