@@ -34,7 +34,9 @@ void train_run_init(struct train_run *run, const struct train_options *options,
     txl_settings own = {.tgt_len = TRAIN_TGT_LEN, .mem_len = TRAIN_MEM_LEN, .clamp_len = -1};
     if (model)
         txl_model_defaults(model, &own);
-    const double lr = real_or(options->lr, model ? TRAIN_INIT_LR : TRAIN_LR);
+    /* A model that states its rate was trained on without dropout, and bears none (SPEED.md). */
+    const double stated = model ? txl_model_dynamic_lr(model) : 0;
+    const double lr = real_or(options->lr, stated > 0 ? stated : model ? TRAIN_INIT_LR : TRAIN_LR);
     *run = (struct train_run){
         .training = {.batch = (int)integer_or(options->batch, TRAIN_BATCH),
                      .tgt_len = (int)integer_or(options->tgt_len, own.tgt_len),
@@ -45,7 +47,7 @@ void train_run_init(struct train_run *run, const struct train_options *options,
                                         : options->same_length == ANSWER_YES,
                      .clip = real_or(options->clip, TRAIN_CLIP),
                      .epsilon = real_or(options->epsilon, TRAIN_EPSILON),
-                     .dropout = real_or(options->dropout, TRAIN_DROPOUT),
+                     .dropout = real_or(options->dropout, stated > 0 ? 0 : TRAIN_DROPOUT),
                      .dropatt = real_or(options->dropatt, TRAIN_DROPATT),
                      .seed = (uint64_t)integer_or(options->seed, TRAIN_SEED),
                      .bf16 = options->compute == COMPUTE_BF16,
@@ -339,7 +341,8 @@ const struct option_row train_option_rows[] = {
      "empty the memory every N steps, so that the model learns to begin in the middle of "
      "a text; 0: only where the text begins",
      .standard = "0", .most = INT32_MAX},
-    REAL_ROW("lr", lr, TEXT_OF(TRAIN_LR) ", with --init " TEXT_OF(TRAIN_INIT_LR),
+    REAL_ROW("lr", lr,
+             TEXT_OF(TRAIN_LR) ", with --init the model's own, else " TEXT_OF(TRAIN_INIT_LR),
              "largest learning rate", 1),
     REAL_ROW("lr-min", lr_min, TEXT_OF(TRAIN_LR_MIN),
              "learning rate at the end, to which it falls along a cosine", 1),
@@ -356,7 +359,8 @@ const struct option_row train_option_rows[] = {
     REAL_ROW("clip", clip, TEXT_OF(TRAIN_CLIP), "largest norm of the gradient; 0: no limit", 1e9),
     {"epsilon", OPTION_REAL, PLACE(epsilon), "epsilon of Adam", .standard = TEXT_OF(TRAIN_EPSILON),
      .least = 1e-30, .most = 1},
-    REAL_ROW("dropout", dropout, TEXT_OF(TRAIN_DROPOUT), "drop this share of activations", 0.99),
+    REAL_ROW("dropout", dropout, TEXT_OF(TRAIN_DROPOUT) ", 0 where --init's model states its rate",
+             "drop this share of activations", 0.99),
     REAL_ROW("dropatt", dropatt, TEXT_OF(TRAIN_DROPATT), "drop this share of attention weights",
              0.99),
     SIZE_ROW("steps", steps,
