@@ -102,7 +102,7 @@ static void check_case(const char *name, const char *type) {
 
 TEST(sessions) {
     for (size_t k = 0; case_names[k]; k++)
-        for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+        for (size_t t = SANITIZED ? k % 2 : 0; t < sizeof types / sizeof *types; t += 1 + SANITIZED)
             check_case(case_names[k], types[t]);
 }
 

@@ -86,6 +86,8 @@ TEST(kernels_agree_with_the_reference) {
     for (size_t v = 0; use_kernels(v); v++) {
         for (size_t i = 0; case_names[i]; i++) {
             struct model_case c;
+            if (SANITIZED && (v + i) % 4 != 0)
+                continue;
             case_open(&c, case_names[i], NULL, 0);
             check_runs(&c, REFERENCE);
             case_close(&c);
@@ -158,7 +160,7 @@ EVERY_CASE(any_division_gives_the_same_nats) {
             break;
         txl_settings settings = run_settings(run, 2);
         float *whole = case_nats(c, &settings, c->n);
-        for (size_t s = 0; s < sizeof steps / sizeof *steps; s++) {
+        for (size_t s = SANITIZED; s < sizeof steps / sizeof *steps; s++) {
             float *pieces = case_nats(c, &settings, steps[s]);
             for (size_t i = 0; i + 1 < c->n; i++)
                 assert_close(c, "in pieces", i, pieces[i], whole[i], AGREEMENT);

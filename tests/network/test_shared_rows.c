@@ -219,6 +219,10 @@ static void try_model(const struct model_case *c, const txl_settings *settings) 
 
 static void try_case(const char *name, const txl_settings *settings) {
     struct model_case c;
+#if defined(__SANITIZE_THREAD__)
+    if (settings->threads == 1)
+        return;
+#endif
     case_open(&c, name, NULL, -1);
     try_model(&c, settings);
     case_close(&c);
@@ -239,9 +243,11 @@ TEST(with_every_kind_of_memory) {
     static const char *const names[] = {"enwik8-zip", "wt103-legacy", "hf-safetensors", "pre-lnorm",
                                         "learnable-positions"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        try_case(names[i], &sliding);
+        if (SANITIZED && i > 0)
+            continue;
         try_case(names[i], &by_segments);
         try_case(names[i], &short_segments);
-        try_case(names[i], &sliding);
     }
 }
 
@@ -267,7 +273,8 @@ TEST(with_all_kernels) {
         for (int type = TXL_MEMORY_F32; type <= TXL_MEMORY_Q8; type++) {
             txl_settings settings = by_segments;
             settings.memory_type = (txl_memory_type)type;
-            try_case("enwik8-zip", &settings);
+            if (!SANITIZED || ((int)v + type) % 4 == 0)
+                try_case("enwik8-zip", &settings);
         }
     }
 }

@@ -94,8 +94,8 @@ static void check(const struct exact_case *e, const struct model_case *c, int th
 }
 
 /* Every table, division and number of threads; of the emulated instructions, which are slow, and
- * under a sanitizer each division with one number of threads.  On an emulated processor, where
- * TXL_TEST_BRIEF is set, one division and two threads. */
+ * under a sanitizer each division with one number of threads, of half the cases.  On an emulated
+ * processor, where TXL_TEST_BRIEF is set, one division and two threads. */
 TEST(constants) {
     const size_t divisions[] = {128, 1, 7, SIZE_MAX};
     const int threads[] = {2, 1, 3, 5};
@@ -108,7 +108,8 @@ TEST(constants) {
             open_case(&cases[i], &c);
             for (int d = 0; d < some; d++)
                 for (int t = 0; t < some; t++)
-                    if ((!emulates && !SANITIZED) || t == d)
+                    if ((!emulates && !SANITIZED) ||
+                        (t == d && (!SANITIZED || ((int)v + i + t) % 2 == 0)))
                         check(&cases[i], &c, threads[t], divisions[d]);
             case_close(&c);
         }

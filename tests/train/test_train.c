@@ -184,7 +184,8 @@ static void check_run(const struct model_case *c, int r, const json_t *run) {
     txl_schedule schedule = schedule_of(run);
     txl_trainer *t = make_trainer(c->model, ids, &training);
     uint64_t steps = (uint64_t)integer_of(run, "steps");
-    for (uint64_t s = 0; s < steps; s++) {
+    uint64_t taken = SANITIZED && steps > 3 ? 3 : steps;
+    for (uint64_t s = 0; s < taken; s++) {
         double rate = txl_schedule_rate(&schedule, s, (double)s / (double)steps);
         txl_step step = take_step(t, rate);
         double loss = json_number_value(json_array_get(json_object_get(run, "loss"), s));
@@ -200,7 +201,8 @@ static void check_run(const struct model_case *c, int r, const json_t *run) {
             fail_msg("%s, run %d: step %d has a gradient norm of %.7f, not %.7f", c->name, r,
                      (int)s, step.grad_norm, norm);
     }
-    check_nats(c, r, t, run);
+    if (taken == steps)
+        check_nats(c, r, t, run);
     txl_trainer_free(t);
     txl_ids_free(ids);
 }
@@ -277,7 +279,7 @@ TEST(finite_differences) {
             txl_trainer *t = make_trainer(c.model, ids, &training);
             take_step(t, 0);
             take_step(t, 0);
-            for (int k = 0; k < (int)t->training.model->weights->n_tensor; k++)
+            for (int k = 0; k < (int)t->training.model->weights->n_tensor; k += SANITIZED ? 7 : 1)
                 if ((const float *)t->training.model->weights->tensor[k].raw - t->training.weight <
                     (ptrdiff_t)t->training.n_parameter)
                     check_tensor(&c, ids, &training, t, k);
@@ -407,7 +409,7 @@ static void check_threads(enum way way) {
     const int threads[] = {1, 2, 3, 5};
     struct larger larger = open_larger();
     float *first = NULL;
-    for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
+    for (size_t i = 0; i < sizeof threads / sizeof *threads; i += 1 + SANITIZED) {
         txl_trainer *t = larger_trainer(&larger, way, threads[i]);
         for (int s = 0; s < (SANITIZED ? 2 : 4); s++)
             take_step(t, 1e-3);
@@ -436,7 +438,7 @@ TEST(near_f32_in_bf16) {
         struct larger larger = open_larger();
         txl_trainer *exact = larger_trainer(&larger, IN_F32, 2);
         txl_trainer *rounded = larger_trainer(&larger, IN_BF16, 2);
-        for (int s = 0; s < (SANITIZED ? 2 : 6); s++) {
+        for (int s = 0; s < (SANITIZED ? 1 : 6); s++) {
             txl_step a = take_step(exact, 1e-3), b = take_step(rounded, 1e-3);
             assert_true(a.loss != b.loss);
             if (!(fabs(a.loss - b.loss) <= 1e-2) ||
@@ -465,7 +467,7 @@ static void assert_same_weights(const txl_trainer *a, const txl_trainer *b) {
 /* Saved after each of some steps, of which one begins an epoch, training goes on to the same
  * bits. */
 static void check_going_on(enum way way) {
-    enum { STEPS = 12 };
+    enum { STEPS = SANITIZED ? 4 : 12 };
     struct larger larger = open_larger();
     txl_trainer *whole = larger_trainer(&larger, way, 2);
     txl_trainer *parts = larger_trainer(&larger, way, 1);
@@ -488,7 +490,8 @@ static void check_going_on(enum way way) {
         txl_saved_free(saved);
         assert_int_equal(txl_trainer_steps(parts), s + 1);
     }
-    assert_true(whole->epoch > 0 && whole->epoch == parts->epoch);
+    assert_true(SANITIZED || whole->epoch > 0);
+    assert_int_equal(whole->epoch, parts->epoch);
     assert_same_weights(whole, parts);
     txl_trainer_free(whole);
     txl_trainer_free(parts);
@@ -609,7 +612,7 @@ TEST(no_number) {
 
 /* ---- Several processes --------------------------------------------------------------------- */
 
-enum { PEERS = 4, PEER_STEPS = SANITIZED ? 4 : 20 }; /* of 6 streams: 1, 2, 1 and 2 */
+enum { PEERS = 4, PEER_STEPS = SANITIZED ? 2 : 20 }; /* of 6 streams: 1, 2, 1 and 2 */
 
 /* Threads in the place of processes. */
 struct group {
