@@ -270,7 +270,7 @@ static int i8_element(const struct i8_span *span, size_t row, size_t columns, si
 
 /* S = Q K^T.  Each sum of 128 products is exact; what is rounded is Q, and their sum. */
 TEST(scores_in_8_bits) {
-    static float q[100 * I8_WIDTH], c[100 * 259], alone[259];
+    static float q[100 * (I8_WIDTH + 2)], c[100 * 259], alone[259];
     static int16_t a[I8_WIDTH];
     static const size_t depths[] = {2, 15, 64, 129, 272};
     static const size_t rows[] = {1, 2, 3, 4, 7, 50, 100};
