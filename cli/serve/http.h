@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* A request and its answer. */
 struct exchange;
@@ -84,6 +85,23 @@ struct http_module {
     /* Whether the client has gone. */
     bool (*gone)(struct exchange *exchange);
 };
+
+enum { HTTP_REFUSAL = 400 };
+
+/* Writes an answer with an error, for a connection that has no exchange, and gives its length:
+ * `status` with its reason, `headers` of its own, each with its line end. */
+static inline int http_refusal(char answer[HTTP_REFUSAL], const char *status, const char *headers,
+                               const char *type, const char *message) {
+    char body[HTTP_REFUSAL / 2];
+    int length = snprintf(body, sizeof body,
+                          "{\"error\":{\"message\":\"%s\",\"type\":\"%s\",\"param\":null,"
+                          "\"code\":%.3s}}",
+                          message, type, status);
+    return snprintf(answer, HTTP_REFUSAL,
+                    "HTTP/1.1 %s\r\nConnection: close\r\n%sContent-Type: application/json\r\n"
+                    "Content-Length: %d\r\n\r\n%s",
+                    status, headers, length, body);
+}
 
 /* The one symbol of the module. */
 #define HTTP_MODULE_SYMBOL "txl_http_module"

@@ -311,15 +311,9 @@ static void note_connection(void *context, struct MHD_Connection *connection, vo
 
 /* Says why, and lets the daemon see an end. */
 static void end_late(struct connection *c, double seconds) {
-    char body[200], answer[400];
-    int length = snprintf(body, sizeof body,
-                          "{\"error\":{\"message\":\"the request did not come within %g seconds\","
-                          "\"type\":\"invalid_request_error\",\"param\":null,\"code\":408}}",
-                          seconds);
-    int n = snprintf(answer, sizeof answer,
-                     "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n"
-                     "Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
-                     length, body);
+    char message[100], answer[HTTP_REFUSAL];
+    snprintf(message, sizeof message, "the request did not come within %g seconds", seconds);
+    int n = http_refusal(answer, "408 Request Timeout", "", "invalid_request_error", message);
     send(c->socket, answer, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT);
     shutdown(c->socket, SHUT_RDWR);
     c->due = INFINITY;

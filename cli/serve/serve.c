@@ -170,13 +170,9 @@ static bool wait_for_bytes(const struct doorman *d, int handle, int milliseconds
 /* Answers whatever is asked.  What the client still sends is read, as else it might be told of
  * that instead. */
 static void send_away(const struct doorman *d, int client) {
-    static const char body[] = "{\"error\":{\"message\":\"the model is loading\",\"type\":"
-                               "\"server_error\",\"param\":null,\"code\":503}}";
-    char answer[400], request[4096];
-    int n = snprintf(answer, sizeof answer,
-                     "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n"
-                     "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
-                     sizeof body - 1, body);
+    char answer[HTTP_REFUSAL], request[4096];
+    int n = http_refusal(answer, "503 Service Unavailable", "Retry-After: 1\r\n", "server_error",
+                         "the model is loading");
     ssize_t length = 1;
     wait_for_bytes(d, client, 1000);
     send(client, answer, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -374,51 +370,35 @@ static const struct note notes[] = {
     {"Requests",
      "POST /v1/completions: OpenAI's, with prompt (a text, ids, or a list of up to 64 of either), "
      "max_tokens, n, echo, logprobs (0 to 100), seed, stop (what begins in the prompt ends "
-     "nothing), stream, stream_options; temperature, "
-     "top_p, min_p, top_k, typical, repetition_penalty, repeat_last and no_repeat_ngram as the "
-     "options of txl generate, also by vLLM's and llama.cpp's names; end and eos likewise; trim "
-     "(drop a line end at the prompt's end), text (raw, tokens), add_special_tokens, "
-     "return_tokens_as_token_ids; arithmetic (fast, exact); learned: the id of what "
-     "/v1/learn learned; memory: the id of a former answer, "
+     "nothing), stream, stream_options; temperature, top_p, min_p, top_k, typical, "
+     "repetition_penalty, repeat_last and no_repeat_ngram as the options of txl generate, also by "
+     "vLLM's and llama.cpp's names; end and eos likewise; trim (drop a line end at the prompt's "
+     "end), text (raw, tokens), add_special_tokens, return_tokens_as_token_ids; arithmetic (fast, "
+     "exact); learned: the id of what /v1/learn learned; memory: the id of a former answer, "
      "behind whose tokens the prompt is read (\":K\" after it: of its choice K, from 0), as if "
-     "they "
-     "began the prompt. The last 1,024 texts are kept for that, 4,194,304 tokens in all. Fields "
-     "that txl does not have are listed in the header "
-     "X-Txl-Ignored; a penalty, bias or suffix that would change something is refused.\n\n"
+     "they began the prompt. The last 1,024 texts are kept for that, 4,194,304 tokens in all. "
+     "Fields that txl does not have are listed in the header X-Txl-Ignored; a penalty, bias or "
+     "suffix that would change something is refused.\n\n"
      "POST /v1/score: item, condition, text and context, or a list of them as items, as those of "
      "txl ppl --items; no_eos, logprobs, mem_len, arithmetic, split (raw, tokens), stream, "
-     "learned, "
-     "compare (true: by the model of --compare). Each "
-     "text gets its "
-     "regions, and its tokens with place, nats, entropy and rank; of a model of pieces also "
-     "begins, ln P(a word begins).\n\n"
-     "POST /v1/learn: text, rate (" DYNAMIC_ADAM_DEFAULT "), split, stream: a copy of the "
-     "model learns from each segment of the text after it has scored it, as "
-     "txl ppl --dynamic does, "
-     "and is kept until another is learned. It takes 4 GiB at most. Its id, "
-     "its nats, and a stream's "
+     "learned, compare (true: by the model of --compare). Each text gets its regions, and its "
+     "tokens with place, nats, entropy and rank; of a model of pieces also begins, ln P(a word "
+     "begins).\n\n"
+     "POST /v1/learn: text, rate (" DYNAMIC_ADAM_DEFAULT "), split, stream: a copy of the model "
+     "learns from each segment of the text after it has scored it, as txl ppl --dynamic does, and "
+     "is kept until another is learned. It takes 4 GiB at most. Its id, its nats, and a stream's "
      "progress.\n\n"
-     "POST /v1/fill, of an XLNet: text with <mask> in it, pieces, order "
-     "(left, surest), logprobs, "
-     "seed and how tokens are drawn: the filled text, and the objects of txl "
-     "fill --json. It "
-     "continues texts as txl generate does, in rounds of 16 tokens, and "
-     "scores them from left to "
+     "POST /v1/fill, of an XLNet: text with <mask> in it, pieces, order (left, surest), logprobs, "
+     "seed and how tokens are drawn: the filled text, and the objects of txl fill --json. It "
+     "continues texts as txl generate does, in rounds of 16 tokens, and scores them from left to "
      "right.\n\n"
-     "POST /tokenize, POST /detokenize, GET /tokenizer_info: text to ids and "
-     "back. GET /v1/models: "
-     "the model, its settings, and how tokens are drawn by default. GET "
-     "/health. GET /metrics: "
-     "counts, for Prometheus. GET /: a page to write and to read "
-     "with.\n\n"
-     "A body has at most 16 MiB, 64 prompts and 1,048,576 tokens, an answer "
-     "at most 4,194,304 "
-     "log-probabilities. An error is {\"error\": {\"message\", \"type\", "
-     "\"param\", \"code\"}}; only what is no HTTP, such as a wrong "
-     "Content-Length, "
-     "is answered by libmicrohttpd with a page of its own, and the "
-     "connection ends. The model's name in a "
-     "request is ignored."},
+     "POST /tokenize, POST /detokenize, GET /tokenizer_info: text to ids and back. GET "
+     "/v1/models: the model, its settings, and how tokens are drawn by default. GET /health. GET "
+     "/metrics: counts, for Prometheus. GET /: a page to write and to read with.\n\n"
+     "A body has at most 16 MiB, 64 prompts and 1,048,576 tokens, an answer at most 4,194,304 "
+     "log-probabilities. An error is {\"error\": {\"message\", \"type\", \"param\", \"code\"}}; "
+     "only what is no HTTP, such as a wrong Content-Length, is answered by libmicrohttpd with a "
+     "page of its own, and the connection ends. The model's name in a request is ignored."},
     {"Conditioning",
      "The model reads its first context (<eos>; lm1b: <S>, bytes: 32, text8: _) before every "
      "prompt, unless the prompt begins with it or add_special_tokens is false. So the prompt's "
