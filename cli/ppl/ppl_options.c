@@ -118,8 +118,7 @@ static const struct {
                        SET(SLIDING_WINDOW) | SET(SHARD) | SET(COMPARE) | SET(FAIL_ABOVE) |
                        SET(FILES)},
     {HEAT, SET(BATCH) | SET(PER_LINE) | SET(SHARD) | SET(SWEEP_MEMORY) | SET(JSON)},
-    {REPORT, SET(PER_LINE) | SET(SHARD) | SET(FILES) | SET(TABLES)},
-    {REPORT, SET(ORDER)},
+    {REPORT, SET(PER_LINE) | SET(SHARD) | SET(FILES) | SET(TABLES) | SET(ORDER)},
 };
 
 static const struct {
@@ -581,8 +580,8 @@ const struct note ppl_notes[] = {
      "in it, which are known and not scored. So with '0 1' of 'New York is a city' York is "
      "predicted from New and 'is a city', New from 'is a city' alone (Yang et al. 2019, section "
      "2.6). It stands in the column order, or in the text's line of --factorization FILE; commas, "
-     "blanks "
-     "and brackets may part its numbers. Without one a text is scored as all others are. With it a "
+     "blanks and brackets may part its numbers. Without one a text is scored as all others are. "
+     "With it a "
      "text takes at most tgt-len tokens."},
     {"Memory sweep",
      "--sweep-memory prints one row, with --json one object, and one summary line for "
