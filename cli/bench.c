@@ -89,7 +89,7 @@ static txl_status bench_training_step(struct bench_training *b, size_t *tokens, 
     return status;
 }
 
-/* ---- The command ---------------------------------------------------------------------------- */
+/* ---- The command -------------------------------------------------------------------------- */
 
 enum {
     LEAST_SAMPLES = 3,

@@ -4,7 +4,7 @@
 #include "cli/io/signals.h"
 #include "cli/io/terminal.h"
 #include "cli/model/model.h"
-#include "cli/options/named_files.h"
+#include "cli/options/options.h"
 #include "commands.h"
 #include "lib/base/error.h"
 #include "txl.h"

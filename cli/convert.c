@@ -64,8 +64,7 @@ static void translate_options(const struct convert_command_options *given,
     options->level = number_or(given->level, -1);
     options->threads = (int)given->common.threads;
     options->n_head = number_or(given->n_head, 0);
-    options->has_attn_type = given->attn_type != INTEGER_UNSET;
-    options->attn_type = (enum attention_type)number_or(given->attn_type, ATTENTION_RELATIVE);
+    options->attn_type = number_or(given->attn_type, -1);
     options->cutoffs = given->cutoffs;
     options->pre_lnorm = answered(given->pre_lnorm);
     options->same_length = answered(given->same_length);

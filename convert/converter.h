@@ -2,7 +2,6 @@
 #ifndef CONVERT_CONVERTER_H
 #define CONVERT_CONVERTER_H
 
-#include "lib/transformer_xl/attention_type.h"
 #include "txl.h"
 
 enum convert_choice { CONVERT_UNSET = -1, CONVERT_NO = 0, CONVERT_YES = 1 };
@@ -16,9 +15,8 @@ struct convert_options {
     int level;              /* zstd's level; 0: raw blocks; < 0: the default */
     int threads;            /* 0: one for each processor */
     int n_head;             /* 0: unset */
-    bool has_attn_type;
-    enum attention_type attn_type;
-    const char *cutoffs; /* numbers separated by commas or blanks, "" for none; NULL: unset */
+    int attn_type;          /* as published code numbers it; < 0: unset */
+    const char *cutoffs;    /* numbers separated by commas or blanks, "" for none; NULL: unset */
     enum convert_choice pre_lnorm, same_length;
     const char *memory_start;      /* "empty" or "zeros"; NULL: unset */
     const char *cluster_order;     /* "reversed" or "forward"; NULL: unset */

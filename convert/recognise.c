@@ -59,6 +59,7 @@ enum { N_FAMILY = sizeof families / sizeof *families };
 
 void convert_options_init(struct convert_options *options) {
     *options = (struct convert_options){.level = -1,
+                                        .attn_type = -1,
                                         .pre_lnorm = CONVERT_UNSET,
                                         .same_length = CONVERT_UNSET,
                                         .layer_norm_eps = -1,
@@ -115,7 +116,7 @@ static txl_status refuse_options(const struct convert_options *o, const struct f
     } refused[] = {
         {&transformer_xl_names, o->activation, "--activation", "its activation is relu"},
         {&xlnet_names, o->n_head > 0, "--n-head", "its tensors' shapes have the heads"},
-        {&xlnet_names, o->has_attn_type, "--attn-type", "config.json's attn_type is bi or uni"},
+        {&xlnet_names, o->attn_type >= 0, "--attn-type", "config.json's attn_type is bi or uni"},
         {&xlnet_names, o->cutoffs, "--cutoffs", "its softmax is plain"},
         {&xlnet_names, o->pre_lnorm != CONVERT_UNSET, "--pre-lnorm", "it normalises sums"},
         {&xlnet_names, o->same_length != CONVERT_UNSET, "--same-length", "it sees both sides"},

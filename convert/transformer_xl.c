@@ -318,13 +318,13 @@ static int settle(struct recognition *s, int given, const struct pickle_value *o
 static txl_status settle_attention_type(struct recognition *s) {
     const struct convert_options *o = s->options;
     const int found = (int)s->recognised->settings.transformer_xl.attn_type;
-    int claimed = o->has_attn_type ? (int)o->attn_type : found;
-    if (!o->has_attn_type)
+    int claimed = o->attn_type >= 0 ? o->attn_type : found;
+    if (o->attn_type < 0)
         stated(s, s->module, "attn_type", false, &claimed);
     if (claimed != found)
-        return txl_fail(s->error, o->has_attn_type ? TXL_ARGUMENT : TXL_FORMAT,
+        return txl_fail(s->error, o->attn_type >= 0 ? TXL_ARGUMENT : TXL_FORMAT,
                         "%s: attention type %d is claimed, but the tensors are those of type %d",
-                        o->has_attn_type ? s->path : s->stated_in, claimed, found);
+                        o->attn_type >= 0 ? s->path : s->stated_in, claimed, found);
     return TXL_OK;
 }
 

@@ -6,7 +6,6 @@
 #include "cli/io/terminal.h"
 #include "cli/model/model.h"
 #include "generation.h"
-#include "prompts.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

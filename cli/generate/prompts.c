@@ -1,7 +1,6 @@
 /* Continues many prompts.  Up to 8 texts are made together, so that the weights are read once for
  * all of them; each is what it would be alone.  A text that ends makes room for the next prompt.
  * Texts are printed in the order of their lines, so finished ones wait for those before them. */
-#include "prompts.h"
 #include "cli/io/input.h"
 #include "cli/io/output.h"
 #include "cli/io/signals.h"

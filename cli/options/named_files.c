@@ -1,8 +1,8 @@
 /* Compares files by device and inode; those that do not exist yet, by their folder and name. */
-#include "named_files.h"
 #include "cli/io/output.h"
 #include "cli/io/terminal.h"
 #include "lib/base/output_file.h"
+#include "options.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -9,7 +9,6 @@
 #include "cli/model/settings.h"
 #include "evaluate.h"
 #include "items.h"
-#include "merge.h"
 #include "ppl_options.h"
 #include "result.h"
 #include "source.h"

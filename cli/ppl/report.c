@@ -3,7 +3,6 @@
 
 #include "cli/io/terminal.h"
 #include "lib/base/error.h"
-#include "report_page.h"
 #include "score.h"
 
 #include <math.h>
@@ -148,6 +147,10 @@ static void write_symbols(const struct report *report) {
 }
 
 /* ---- The frame ---------------------------------------------------------------------------- */
+
+/* The texts of the page (report_page.c).  In report_html, "@report_data@" and "@report@" stand for
+ * the others, "@data@" for the data; for the rest see page.h. */
+extern const char report_html[], report_data_js[], report_js[];
 
 /* Writes the page from `html` to the place of its data, or to its end, and returns what follows. */
 static const char *write_frame(struct report *report, const char *html) {

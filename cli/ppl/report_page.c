@@ -1,6 +1,4 @@
 /* The texts of the report's page. */
-#include "report_page.h"
-
 #include "cli/page/embed.h"
 
 EMBED_TEXT(report_html, "ppl/report.html");

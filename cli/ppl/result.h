@@ -3,8 +3,48 @@
 #define TXL_PPL_RESULT_H
 
 #include "cli/model/settings.h"
-#include "recl.h"
+#include "lib/base/memory.h"
 #include "score.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The relative effective context length of models (Dai et al. 2019, appendix C): how long a context
+ * still helps, among the tokens that are hard for the best of the models, so that better and worse
+ * ones can be compared.
+ *
+ * With l_i(c, t) the nats of token t by model i with a context of c tokens:
+ *
+ *     b(c, t)     = min over i of l_i(c, t)
+ *     f_i(c, c')  = mean of min(b(c, t), l_i(c', t)) over the share r of tokens with the
+ *                   largest b(c, t)
+ *     gain        = 1 - exp(f_i(c, c') - f_i(c, c)), c' the next length
+ *
+ * The length is the largest c whose gain is at least 1 %. */
+
+/* The shares r: 0.1, 0.5, 1. */
+enum { RECL_SHARES = 3 };
+
+struct recl {
+    size_t n_model, n_length;
+    const int *length;  /* [n_length], ascending */
+    const char **model; /* [n_model] */
+    struct buffer nats; /* float [n_model, n_length, n] */
+    double *gain;       /* [n_model, n_length - 1, RECL_SHARES]: to the next length */
+};
+
+/* Computes the gains from the nats of n >= 1 tokens.  False when memory is short; end with
+ * recl_free. */
+bool recl_compute(struct recl *recl, size_t n);
+void recl_free(struct recl *recl);
+
+/* The length of a model with share number `r`; -1: already the first gains too little. */
+int recl_length(const struct recl *recl, size_t model, size_t r);
+
+/* The table on standard output; a list with an object for each model, NULL when memory is short. */
+bool recl_print(const struct recl *recl);
+json_t *recl_to_json(const struct recl *recl);
 
 struct items_result;
 
@@ -122,5 +162,34 @@ bool sweep_to_json(json_t *object, const struct sweep *sweep);
 bool sweep_print_header(const struct setup *setup, const struct result *result);
 bool sweep_print_row(const struct setup *setup, const struct result *result, int mem_len,
                      const struct sweep *sweep);
+
+/* ---- Shards ------------------------------------------------------------------------------- */
+
+/* An evaluation in parts: what a shard (--shard I/N) states in addition to its result, and how
+ * --merge computes the whole result from all shards, bit for bit that of --batch N. */
+
+struct shard {
+    uint64_t number, of; /* `number` counts from 1; `of` is 0 if there are no shards */
+};
+
+/* Parses a shard such as "3/10".  False if it is none. */
+bool shard_parse(struct shard *shard, const char *text);
+
+/* Adds everything that a merge needs to the result's object. */
+bool shard_to_json(json_t *object, const struct shard *shard, const struct result *result,
+                   const struct setup *setup, const struct model *model);
+
+/* The result of a merge; end with merged_free. */
+struct merged {
+    struct setup setup;
+    struct result result;
+    json_t *first; /* the object of shard 1, whose strings the others point to */
+};
+
+/* Reads the shards' files, in any order.  False after a signal, or with the error printed: it names
+ * the missing shard, or the file that is no shard, belongs to another evaluation, was interrupted,
+ * or repeats a shard. */
+bool merge_files(struct merged *merged, char **paths, int n);
+void merged_free(struct merged *merged);
 
 #endif

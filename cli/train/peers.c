@@ -1,10 +1,15 @@
-/* What the processes of a run agree on: sums of what each contributes. */
+/* The processes of a run: whether a launcher started them, the module that connects them, and what
+ * they agree on, which are sums of what each contributes. */
 #include "peers.h"
 
+#include "cli/io/modules.h"
 #include "cli/io/terminal.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- Joining ------------------------------------------------------------------------------ */
 
 bool peers_launched(void) {
     static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
@@ -13,6 +18,64 @@ bool peers_launched(void) {
             return atoi(getenv(sizes[i])) > 1;
     return getenv("PMIX_RANK"); /* which says no size */
 }
+
+/* For one process MPI would take a while, and start helpers of its own: so it is a module, loaded
+ * for several alone. */
+#ifdef PEERS_MODULE
+
+static struct {
+    const struct peers_module *module; /* NULL: this process is alone */
+    txl_peers peers;
+} state;
+
+bool peers_open(const txl_peers **peers) {
+    *peers = NULL;
+    if (!peers_launched())
+        return true;
+    const struct peers_module *module =
+        module_load("txl-mpi.so", PEERS_MODULE, PEERS_MODULE_SYMBOL);
+    if (!module) {
+        return terminal_error(
+            "processes that train together need MPI's module (Debian: the package "
+            "txl-mpi): %s",
+            dlerror());
+    }
+    if (strcmp(module->version, TXL_VERSION) != 0) {
+        return terminal_error(
+            "MPI's module is of txl %s, and this is txl %s; install them together", module->version,
+            TXL_VERSION);
+    }
+    state.module = module;
+    if (!module->open(&state.peers))
+        return terminal_error("MPI cannot be initialised");
+    if (state.peers.rank > 0)
+        terminal_keep_errors();
+    if (state.peers.n > 1)
+        *peers = &state.peers;
+    return true;
+}
+
+void peers_close(void) {
+    if (state.module)
+        state.module->close();
+}
+
+#else
+
+/* Built without MPI, every process is alone.  Several that mpirun starts would all write the same
+ * files. */
+bool peers_open(const txl_peers **peers) {
+    *peers = NULL;
+    return !peers_launched() ||
+           terminal_error("this txl was built without MPI: processes cannot train together");
+}
+
+void peers_close(void) {
+}
+
+#endif
+
+/* ---- What the processes agree on ---------------------------------------------------------- */
 
 static bool sum_over_peers(const txl_peers *peers, double *x, size_t n, bool prints) {
     txl_error error;

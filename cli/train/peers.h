@@ -4,6 +4,8 @@
 
 #include "txl.h"
 
+#include <stdbool.h>
+
 /* Whether a launcher (mpirun, srun) started this process, and perhaps others. */
 bool peers_launched(void);
 
@@ -25,5 +27,21 @@ double peers_first(const txl_peers *peers, double value);
 
 /* Whether all have this value. */
 bool peers_same(const txl_peers *peers, uint64_t value);
+
+/* ---- The module ----------------------------------------------------------------------------- */
+
+/* The module through which the processes of a run talk: a shared object of its own, so that the
+ * program needs no MPI where it trains alone. */
+
+struct peers_module {
+    const char *version; /* TXL_VERSION, which is the program's too */
+    /* Joins the others.  False: MPI cannot be initialised. */
+    bool (*open)(txl_peers *peers);
+    void (*close)(void);
+};
+
+/* The one symbol of the module. */
+#define PEERS_MODULE_SYMBOL "txl_peers_module"
+extern const struct peers_module txl_peers_module;
 
 #endif

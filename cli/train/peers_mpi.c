@@ -1,5 +1,5 @@
 /* Processes that mpirun started, connected by MPI. */
-#include "peers_module.h"
+#include "peers.h"
 
 #include <mpi.h>
 #include <stdio.h>

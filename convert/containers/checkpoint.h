@@ -9,7 +9,7 @@
 #ifndef CONVERT_CHECKPOINT_H
 #define CONVERT_CHECKPOINT_H
 
-#include "pickle_value.h"
+#include "pickle.h"
 
 #include <stddef.h>
 

@@ -5,7 +5,6 @@
 #include "lib/base/error.h"
 #include "lib/base/numbers.h"
 #include "lib/text/unicode.h"
-#include "pickle_value.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* The callables that a pickle may call, and the plain data that each call becomes. */
-#include "pickle_value.h"
+#include "pickle.h"
 
 #include <string.h>
 

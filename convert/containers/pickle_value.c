@@ -1,6 +1,6 @@
 /* The values of a pickle: their arena, access to them, and errors while they are made. */
-#include "pickle_value.h"
 #include "lib/base/error.h"
+#include "pickle.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -4,7 +4,7 @@
 
 #include "checkpoint_internal.h"
 #include "lib/base/files.h"
-#include "pickle_value.h"
+#include "pickle.h"
 
 #define TORCH_MAX_KEY 256 /* of a storage; PyTorch writes numbers of up to 20 digits */
 

@@ -1,6 +1,5 @@
 /* Compresses a text: cuts it into frames, a frame into streams, and a stream into tokens and
  * literals. */
-#include "compress.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
 #include "lib/session/session.h"
@@ -10,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/sysinfo.h>
 #include <xxhash.h>
 
 enum {
@@ -38,26 +36,6 @@ struct txl_compressor {
 };
 
 /* ---- Opening ------------------------------------------------------------------------------ */
-
-txl_status compress_check_model(const txl_model *model, txl_error *error) {
-    const char *file = model->weights->name;
-    if (model->family->number != TXL_FAMILY_TRANSFORMER_XL)
-        return txl_fail(error, TXL_UNSUPPORTED,
-                        "%s: texts are compressed by a Transformer-XL, and this is an XLNet", file);
-    if (!model->network->has_memory)
-        return txl_fail(error, TXL_UNSUPPORTED,
-                        "%s: texts are compressed with attention of type 0 or 1 (attn_type), whose "
-                        "positions are distances; this model has type 2 or 3",
-                        file);
-    return TXL_OK;
-}
-
-uint64_t compress_memory(uint64_t memory) {
-    struct sysinfo machine;
-    if (memory > 0 || sysinfo(&machine) < 0)
-        return memory;
-    return (uint64_t)machine.totalram * machine.mem_unit / 2;
-}
 
 /* The *size bytes of a stream that are stored if it ends now; `bound`: its code in any case, since
  * its tokens are in a cache. */
@@ -109,9 +87,8 @@ static txl_status open_parts(txl_compressor *c, const txl_model *model, txl_erro
     if (!c->text || !c->elements || !c->sum)
         return txl_fail_memory(error, "a frame", c->most * (1 + sizeof *c->elements));
     XXH3_64bits_reset(c->sum);
-    txl_status status =
-        stream_coder_open(&c->coder, model, &settings, n, c->frame.orders, c->frame.cache_pairs,
-                          compress_memory(c->how.memory), error);
+    txl_status status = stream_coder_open(&c->coder, model, &settings, n, c->frame.orders,
+                                          c->frame.cache_pairs, c->how.memory, error);
     c->coder.progress = tell_progress;
     c->coder.context = c;
     return status ? status
@@ -127,7 +104,7 @@ txl_status txl_compressor_new(const txl_model *model, const txl_compression *how
     if (!status && !how->write)
         status = txl_fail(error, TXL_ARGUMENT, "write is NULL; it receives what is compressed");
     if (!status)
-        status = compress_check_model(model, error);
+        status = stream_check_model(model, error);
     if (status)
         return status;
     txl_compressor *c = calloc(1, sizeof *c);

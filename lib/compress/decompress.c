@@ -1,6 +1,5 @@
 /* Decompressing.  The file may come from anybody: a frame is read once all of it is there and its
  * sizes are known to be small, and its text is written only if its checksums are right. */
-#include "compress.h"
 #include "lib/base/error.h"
 #include "streams.h"
 
@@ -120,7 +119,7 @@ static txl_status find_model(txl_decompressor *d, const struct frame *frame,
                         "%s: has the checksum %016" PRIx64 ", and the text was compressed with the "
                         "model of %016" PRIx64,
                         (*model)->weights->name, txl_model_checksum(*model), frame->model);
-    return status ? status : compress_check_model(*model, error);
+    return status ? status : stream_check_model(*model, error);
 }
 
 /* A few bytes ask for lengths, and the sessions' memory and work grow with them. */
@@ -165,7 +164,7 @@ static txl_status open_coder(txl_decompressor *d, const struct frame *frame, txl
         status = check_lengths(frame, model, error);
     if (!status)
         status = stream_coder_open(coder, model, &settings, frame->n, frame->orders,
-                                   frame->cache_pairs, compress_memory(d->how.memory), error);
+                                   frame->cache_pairs, d->how.memory, error);
     d->most = frame->n;
     coder->progress = tell_progress;
     coder->context = d;

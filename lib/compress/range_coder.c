@@ -84,3 +84,132 @@ bool range_decoder_ends(const struct range_decoder *decoder) {
     return decoder->behind >= 7 && decoder->code < least_range &&
            (size <= 1 || decoder->end[-1] != 0);
 }
+
+/* ---- Flags and bytes ---------------------------------------------------------------------- */
+
+/* Moves the share by at least 1, so that it reaches its bounds. */
+static void flag_learn(struct flag *flag, bool value) {
+    const uint32_t up = (1 << FLAG_SHIFT) - 1, most = FLAG_TOTAL - FLAG_LEAST;
+    uint32_t share = flag->share;
+    share = value ? share + ((FLAG_TOTAL - share + up) >> FLAG_SHIFT)
+                  : share - ((share + up) >> FLAG_SHIFT);
+    flag->share = share < FLAG_LEAST ? FLAG_LEAST : share > most ? most : share;
+}
+
+/* True comes first. */
+void flag_encode(struct flag *flag, struct range_encoder *encoder, bool value) {
+    uint32_t share = flag->share;
+    range_encode(encoder, value ? 0 : share, value ? share : FLAG_TOTAL - share, FLAG_TOTAL);
+    flag_learn(flag, value);
+}
+
+bool flag_decode(struct flag *flag, struct range_decoder *decoder, bool *value) {
+    uint32_t share = flag->share;
+    uint64_t place = range_decode_place(decoder, FLAG_TOTAL);
+    if (place >= FLAG_TOTAL)
+        return false;
+    *value = place < share;
+    range_decode(decoder, *value ? 0 : share, *value ? share : FLAG_TOTAL - share, FLAG_TOTAL);
+    flag_learn(flag, *value);
+    return true;
+}
+
+/* A byte that came weighs as much as 32 that did not yet; old ones count less when the sum is
+ * halved. */
+enum { BYTE_STEP = 32, BYTE_TOTAL_END = 1 << 13 };
+
+void byte_model_start(struct byte_model *model) {
+    model->before = 0;
+    for (int i = 0; i < 256; i++) {
+        model->total[i] = 256;
+        for (int j = 0; j < 256; j++)
+            model->frequency[i][j] = 1;
+    }
+}
+
+static void byte_learn(struct byte_model *model, unsigned char byte) {
+    uint16_t *frequency = model->frequency[model->before], *total = &model->total[model->before];
+    frequency[byte] = (uint16_t)(frequency[byte] + BYTE_STEP);
+    *total = (uint16_t)(*total + BYTE_STEP);
+    if (*total >= BYTE_TOTAL_END) {
+        *total = 0;
+        for (int i = 0; i < 256; i++) {
+            frequency[i] = (uint16_t)((frequency[i] + 1) / 2);
+            *total = (uint16_t)(*total + frequency[i]);
+        }
+    }
+    model->before = byte;
+}
+
+void byte_encode(struct byte_model *model, struct range_encoder *encoder, unsigned char byte) {
+    const uint16_t *frequency = model->frequency[model->before];
+    uint64_t below = 0;
+    for (int i = 0; i < byte; i++)
+        below += frequency[i];
+    range_encode(encoder, below, frequency[byte], model->total[model->before]);
+    byte_learn(model, byte);
+}
+
+bool byte_decode(struct byte_model *model, struct range_decoder *decoder, unsigned char *byte) {
+    const uint16_t *frequency = model->frequency[model->before];
+    uint64_t total = model->total[model->before], below = 0;
+    uint64_t place = range_decode_place(decoder, total);
+    if (place >= total)
+        return false;
+    int i = 0;
+    while (below + frequency[i] <= place)
+        below += frequency[i++];
+    range_decode(decoder, below, frequency[i], total);
+    byte_learn(model, (unsigned char)i);
+    *byte = (unsigned char)i;
+    return true;
+}
+
+/* ---- A softmax as frequencies ------------------------------------------------------------ */
+
+enum { FEW_ENTRIES = 65536 };
+
+uint64_t quantise(const float *e, size_t n, double sum, const unsigned char *used,
+                  uint64_t *frequency) {
+    const double whole = n > FEW_ENTRIES ? 1 << 30 : 1 << 24, unit = (whole - (double)n) / sum;
+    if (!(sum >= 1 && unit > 0)) /* NaN neither */
+        return 0;
+    uint64_t total = 0;
+    for (size_t i = 0; i < n; i++)
+        frequency[i] = (uint64_t)(1 + (int32_t)((double)e[i] * unit));
+    for (size_t i = 0; used && i < n; i++)
+        frequency[i] = used[i] ? frequency[i] : 0;
+    for (size_t i = n; i < quantised_room(n); i++)
+        frequency[i] = 0;
+    for (size_t i = 0; i < n; i++)
+        total += frequency[i];
+    return total;
+}
+
+uint64_t quantised_mix(uint64_t *frequency, size_t n, uint64_t total, uint32_t share,
+                       const uint32_t *count, uint32_t unit, const uint32_t *extra, double scale) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < n; i++)
+        frequency[i] =
+            share * frequency[i] + quantised_given(count[i] * unit + extra[i], scale, total);
+    for (size_t i = 0; i < n; i++)
+        sum += frequency[i];
+    return sum;
+}
+
+uint64_t quantised_below(const uint64_t *frequency, size_t i) {
+    uint64_t below = 0;
+    for (size_t j = 0; j < i; j++)
+        below += frequency[j];
+    return below;
+}
+
+size_t quantised_find(const uint64_t *frequency, uint64_t place, uint64_t *below) {
+    size_t i = 0;
+    *below = 0;
+    for (uint64_t sum; *below + (sum = quantised_below(frequency + i, 64)) <= place; i += 64)
+        *below += sum;
+    while (*below + frequency[i] <= place)
+        *below += frequency[i++];
+    return i;
+}

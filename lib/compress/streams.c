@@ -4,10 +4,11 @@
 #include "lib/base/error.h"
 #include "lib/session/session.h"
 #include "lossless.h"
-#include "quantised.h"
+#include "range_coder.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysinfo.h>
 
 /* How likely a literal is at first, after a token and after a literal, of FLAG_TOTAL. */
 enum { LITERAL_AFTER_TOKEN = FLAG_TOTAL / 256, LITERAL_AFTER_LITERAL = FLAG_TOTAL / 2 };
@@ -70,11 +71,31 @@ static txl_status open_sessions(struct stream_coder *coder, size_t n, txl_error 
     return status == TXL_MEMORY && coder->n_session > 0 ? TXL_OK : status;
 }
 
+txl_status stream_check_model(const txl_model *model, txl_error *error) {
+    const char *file = model->weights->name;
+    if (model->family->number != TXL_FAMILY_TRANSFORMER_XL)
+        return txl_fail(error, TXL_UNSUPPORTED,
+                        "%s: texts are compressed by a Transformer-XL, and this is an XLNet", file);
+    if (!model->network->has_memory)
+        return txl_fail(error, TXL_UNSUPPORTED,
+                        "%s: texts are compressed with attention of type 0 or 1 (attn_type), whose "
+                        "positions are distances; this model has type 2 or 3",
+                        file);
+    return TXL_OK;
+}
+
+/* Half of the machine's memory in bytes; 0: unknown. */
+static uint64_t half_of_memory(void) {
+    struct sysinfo machine;
+    return sysinfo(&machine) < 0 ? 0 : (uint64_t)machine.totalram * machine.mem_unit / 2;
+}
+
 txl_status stream_coder_open(struct stream_coder *coder, const txl_model *model,
                              const txl_settings *settings, size_t n, int orders, int cache_pairs,
                              uint64_t memory, txl_error *error) {
     const uint64_t head = bands_entries(&model->network->bands, 0) * sizeof *coder->head,
                    bytes = txl_session_bytes(model, settings);
+    memory = memory > 0 ? memory : half_of_memory();
     if (bytes > UINT64_MAX - head || memory / (bytes + head) < n)
         n = bytes > UINT64_MAX - head ? 1 : (size_t)(memory / (bytes + head));
     n = n > 0 ? n : 1;

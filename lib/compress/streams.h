@@ -3,11 +3,12 @@
 #ifndef TXL_COMPRESS_STREAMS_H
 #define TXL_COMPRESS_STREAMS_H
 
-#include "byte_model.h"
 #include "cache.h"
 #include "frames.h"
 #include "lib/session/model.h"
 #include "lossless.h"
+#include "range_coder.h"
+#include "txl.h"
 
 /* What codes with one model and settings. */
 struct stream_coder {
@@ -36,9 +37,12 @@ struct stream_coder {
     void *context;
 };
 
-/* Opens sessions for at most `n` streams at a time, but no more than `memory` bytes have room for,
- * and at least one.  Of a cache with orders, an order keeps 2^cache_pairs pairs.  Close it after a
- * failure too. */
+/* Refuses models whose numbers depend on how their text is divided into calls. */
+txl_status stream_check_model(const txl_model *model, txl_error *error);
+
+/* Opens sessions for at most `n` streams at a time, but no more than `memory` bytes (0: half of the
+ * machine's) have room for, and at least one.  Of a cache with orders, an order keeps 2^cache_pairs
+ * pairs.  Close it after a failure too. */
 txl_status stream_coder_open(struct stream_coder *coder, const txl_model *model,
                              const txl_settings *settings, size_t n, int orders, int cache_pairs,
                              uint64_t memory, txl_error *error);

@@ -1,8 +1,7 @@
 /* Gives a pass its layers: in place, or expanded one at a time. */
-#include "layers.h"
 #include "family.h"
 #include "lib/base/memory.h"
-#include "lib/weights/expand.h"
+#include "lib/weights/weights.h"
 
 #include <string.h>
 

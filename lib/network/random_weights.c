@@ -1,7 +1,7 @@
 /* Random weights of a given shape.  Speed does not depend on the weights, as long as none is
  * subnormal or not finite; they have a standard deviation of 0.02, like the published models'
  * initial weights. */
-#include "random_weights.h"
+#include "family.h"
 #include "lib/base/error.h"
 #include "lib/base/files.h"
 #include "lib/base/memory.h"

@@ -4,7 +4,7 @@
 #include "lib/base/memory.h"
 #include "lib/base/numbers.h"
 #include "lib/base/threads.h"
-#include "lib/weights/expand.h"
+#include "lib/weights/weights.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

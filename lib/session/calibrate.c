@@ -4,7 +4,7 @@
  * GPTQ rounds columns one by one, and spreads the error of column i over the later ones by row i of
  * U, where U^T U = H^-1 and U is upper triangular.  H = V V^T with V upper triangular, so U = V^-1.
  */
-#include "calibrate.h"
+#include "model.h"
 #include "session.h"
 
 #include "lib/base/error.h"

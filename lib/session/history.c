@@ -6,8 +6,8 @@
  * that leave the window need no deletion: a chain ends at the first one that lies too far back.
  * Each n-gram is in its chain once, at its latest place, so a chain is no longer than the
  * vocabulary, except for collisions. */
-#include "history.h"
 #include "lib/base/error.h"
+#include "session.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,6 @@
 #include "lib/base/json_memory.h"
 #include "lib/network/compute.h"
 #include "lib/network/family.h"
-#include "lib/network/random_weights.h"
 #include "lib/text/kind.h"
 #include "lib/text/sentencepiece.h"
 #include "lib/text/tokenizer.h"

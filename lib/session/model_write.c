@@ -1,5 +1,4 @@
 /* Writes an open model as a weights file. */
-#include "calibrate.h"
 #include "model.h"
 
 #include "lib/base/error.h"

@@ -1,7 +1,6 @@
 /* Drawing the next token.  Of an adaptive softmax, only those bands are computed that the draw can
  * depend on: the head gives the probability of each band as a whole, which bounds those of its
  * tokens. */
-#include "history.h"
 #include "lib/base/error.h"
 #include "lib/base/exact_math.h"
 #include "lib/base/numbers.h"

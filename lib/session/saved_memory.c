@@ -1,9 +1,9 @@
 /* Saved memories: taking and restoring them, writing and reading their files. */
-#include "saved_memory.h"
 #include "lib/base/error.h"
 #include "lib/base/files.h"
 #include "lib/base/output_file.h"
 #include "lib/network/kv_rows.h"
+#include "session.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -13,6 +13,70 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "a saved memory is used as it lies in the file, so txl needs a little-endian machine"
+#endif
+
+/* Like the weights file's, except for one letter. */
+#define MEMORY_MAGIC "\x93TXM\r\n\x1a\n"
+
+enum {
+    MEMORY_MAJOR = 2, /* the newest; a memory has that which its model's settings take */
+    MEMORY_MINOR = 3,
+    MAX_HEADER = 4096,   /* room for members that later versions append */
+    MAX_NAME = 255,      /* file names are no longer */
+    MAX_RECENT = 1 << 20 /* ids; the longest memory has as many */
+};
+
+/* The parts follow the header in this order, without gaps. */
+enum { HIDDEN, SEGMENT, RECENT, ROWS, NAME, N_PART };
+
+struct memory_part {
+    uint64_t size, checksum; /* XXH3-64 */
+};
+
+struct memory_header {
+    char magic[8];
+    uint16_t major, minor;
+    uint32_t header_size; /* of this structure: a later minor version may append to it */
+    uint64_t file_size;
+    uint64_t model; /* the checksum of its weights file's header */
+    int32_t tgt_len, mem_len, clamp_len;
+    uint32_t same_length;
+    uint32_t memory_type; /* of the rows' elements */
+    uint32_t tail;
+    uint64_t next, segment_start; /* as in struct timeline */
+    uint64_t seed, stream, draw;
+    struct memory_part part[N_PART];
+    uint64_t checksum; /* of everything before this field */
+};
+_Static_assert(sizeof(struct memory_header) == 184, "no padding");
+
+/* Follows the header in minor version 1, only for texts that are read in rounds. */
+struct memory_rounds {
+    uint32_t refresh, round; /* as in txl_resume */
+    uint64_t checksum;       /* of both */
+};
+_Static_assert(sizeof(struct memory_rounds) == 16, "no padding");
+
+/* Follows in minor version 2, for sessions of another arithmetic than the fast one, and in minor
+ * version 3, for rows in q8. */
+struct memory_arithmetic {
+    uint32_t number, zero; /* number: of the exact arithmetic */
+    uint64_t checksum;     /* of both */
+};
+_Static_assert(sizeof(struct memory_arithmetic) == 16, "no padding");
+
+enum { ROUNDS_END = sizeof(struct memory_header) + sizeof(struct memory_rounds) };
+
+struct txl_memory {
+    char *name; /* for messages */
+    struct memory_header header;
+    struct memory_rounds rounds; /* zero: none */
+    txl_arithmetic arithmetic;
+    uint8_t *bytes; /* the whole file */
+};
+
 /* Taking snapshots of sessions, and restoring them. */
 /* ---- Sizes -------------------------------------------------------------------------------- */
 
@@ -20,7 +84,8 @@ static size_t row_bytes(const struct network *network, uint32_t memory_type) {
     return rows_bytes(memory_type, network->row_heads, network->row_width);
 }
 
-uint64_t memory_position_bytes(const txl_model *model, uint32_t memory_type) {
+/* Bytes that one position's rows of all layers take. */
+static uint64_t memory_position_bytes(const txl_model *model, uint32_t memory_type) {
     const struct network *network = model->network;
     return (uint64_t)network->n_layer * row_bytes(network, memory_type);
 }
@@ -33,13 +98,14 @@ static void header_settings(const struct memory_header *h, txl_settings *setting
                                .memory_type = (txl_memory_type)h->memory_type};
 }
 
-uint64_t memory_positions(const txl_model *model, const struct memory_header *h) {
+/* The number of positions whose rows are saved: those that a later token can see. */
+static uint64_t memory_positions(const txl_model *model, const struct memory_header *h) {
     txl_settings settings;
     header_settings(h, &settings);
     return h->next - model->family->first_row(model->network, &settings, h->next, h->segment_start);
 }
 
-uint8_t *memory_part(const txl_memory *memory, int part) {
+static uint8_t *memory_part(const txl_memory *memory, int part) {
     uint8_t *at = memory->bytes + memory->header.header_size;
     for (int i = 0; i < part; i++)
         at += memory->header.part[i].size;
@@ -48,7 +114,8 @@ uint8_t *memory_part(const txl_memory *memory, int part) {
 
 /* ---- The object --------------------------------------------------------------------------- */
 
-txl_memory *memory_new(const char *name, uint64_t size) {
+/* Makes a memory with room for a file of `size` bytes; NULL: out of memory. */
+static txl_memory *memory_new(const char *name, uint64_t size) {
     txl_memory *memory = calloc(1, sizeof *memory);
     if (!memory)
         return NULL;
@@ -151,7 +218,8 @@ static bool are_possible_rows(const txl_model *model, uint32_t memory_type, cons
     }
 }
 
-bool memory_is_finite(const txl_model *model, const txl_memory *memory) {
+/* Whether all numbers are finite, and scales not negative; a reader requires it too. */
+static bool memory_is_finite(const txl_model *model, const txl_memory *memory) {
     const struct memory_header *h = &memory->header;
     return are_finite_f32(memory_part(memory, HIDDEN), h->part[HIDDEN].size) &&
            are_possible_rows(model, h->memory_type, memory_part(memory, ROWS), h->part[ROWS].size);
@@ -265,8 +333,10 @@ txl_status txl_session_save(const txl_session *s, const txl_resume *resume, txl_
 
 /* ---- Loading ------------------------------------------------------------------------------ */
 
-txl_status memory_refuse_model(const struct memory_header *h, const char *name,
-                               const char *saved_with, const txl_model *model, txl_error *error) {
+/* Says that the memory was saved with another model, whose name is `saved_with`. */
+static txl_status memory_refuse_model(const struct memory_header *h, const char *name,
+                                      const char *saved_with, const txl_model *model,
+                                      txl_error *error) {
     return txl_fail(error, TXL_ARGUMENT,
                     "%s: saved with %s (checksum %016" PRIx64 "), not with %s (%016" PRIx64
                     "); name that model, or begin without this file",

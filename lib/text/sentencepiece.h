@@ -18,8 +18,8 @@
 #ifndef TXL_TEXT_SENTENCEPIECE_H
 #define TXL_TEXT_SENTENCEPIECE_H
 
-#include "spellings.h"
 #include "txl.h"
+#include "vocabulary.h"
 
 enum sentencepiece_flag {
     PIECES_DUMMY_PREFIX = 1,  /* put a word mark before a text */

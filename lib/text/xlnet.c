@@ -1,7 +1,7 @@
 /* Text to the pieces of XLNet, step by step as xlnet.h lists them. */
-#include "xlnet.h"
 #include "lib/base/error.h"
 #include "lib/base/white_space.h"
+#include "pieces.h"
 #include "tokenizer.h"
 #include "unicode.h"
 

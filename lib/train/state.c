@@ -3,7 +3,7 @@
 #include "lib/base/files.h"
 #include "lib/base/json_memory.h"
 #include "lib/base/output_file.h"
-#include "lib/network/random_weights.h"
+#include "lib/network/family.h"
 #include "training.h"
 
 #include <stdlib.h>

@@ -20,8 +20,8 @@
  *
  * What a block of queries reads may lie in several stores, since a copy of a session shares the
  * rows before it: see struct piece. */
-#include "attention.h"
 #include "lib/network/kv_rows.h"
+#include "timeline.h"
 
 #include <string.h>
 

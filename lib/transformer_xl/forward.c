@@ -12,7 +12,7 @@
  * those of the memory and of the segment so far.  The position rows W_r R_d, which depend on the
  * distance alone, are not either.  With pre_lnorm the inputs of both sublayers are normalised
  * instead of their sums. */
-#include "attention.h"
+#include "timeline.h"
 
 #include <string.h>
 

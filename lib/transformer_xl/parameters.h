@@ -5,10 +5,30 @@
 #ifndef TXL_TRANSFORMER_XL_PARAMETERS_H
 #define TXL_TRANSFORMER_XL_PARAMETERS_H
 
-#include "attention_type.h"
 #include "lib/base/limits.h"
 #include "lib/network/parameters.h"
 #include "lib/network/settings.h"
+
+#include <stdbool.h>
+
+/* The types of attention, as published code numbers them. */
+
+enum attention_type {
+    ATTENTION_RELATIVE = 0,         /* sinusoid distances through a learned matrix: the paper's */
+    ATTENTION_LEARNED_DISTANCE = 1, /* a learned row and bias for each distance (Shaw et al.) */
+    ATTENTION_SINUSOID = 2,         /* vanilla Transformer, sinusoid positions on the input */
+    ATTENTION_LEARNED_POSITION = 3  /* vanilla Transformer, learned positions on each layer */
+};
+
+/* Whether scores depend on the distance between query and key.  The other types have no memory. */
+static inline bool attention_is_relative(enum attention_type type) {
+    return type == ATTENTION_RELATIVE || type == ATTENTION_LEARNED_DISTANCE;
+}
+
+/* Whether each position or distance has a learned row. */
+static inline bool attention_is_learned(enum attention_type type) {
+    return type == ATTENTION_LEARNED_DISTANCE || type == ATTENTION_LEARNED_POSITION;
+}
 
 enum memory_start { MEMORY_EMPTY, MEMORY_ZEROS };
 enum cluster_order { CLUSTERS_REVERSED, CLUSTERS_FORWARD };

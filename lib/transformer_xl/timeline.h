@@ -85,4 +85,37 @@ bool transformer_xl_advances_alone(const struct timeline *timeline);
 txl_status transformer_xl_advance_each(struct timeline *const *each, const int32_t *ids, size_t n,
                                        const float **hidden, txl_error *error);
 
+/* ---- Attention ---------------------------------------------------------------------------- */
+
+/* The attention of one layer of a pass.  Only forward.c needs it. */
+
+/* The attention of one layer in a pass.  The pass has n tokens of one timeline, or one token of
+ * each of n timelines. */
+struct attention {
+    struct transformer_xl_timeline *timeline; /* whose activations and threads the pass uses */
+    struct timeline *const *each;             /* [n] timelines; NULL: all rows are of `timeline` */
+    int l;                                    /* number of the layer */
+    const struct layer *layer;                /* weights of the layer */
+    size_t n;
+    bool first; /* position scores are in positions->first_scores */
+
+    /* Set by attention_group: rows group[g] to group[g + 1] - 1 read their shared keys and values
+     * together. */
+    const size_t *group; /* [n_group + 1] */
+    size_t n_group;
+};
+
+/* The timeline of a row of the pass. */
+static inline struct transformer_xl_timeline *attention_timeline(const struct attention *a,
+                                                                 size_t row) {
+    return a->each ? xl_timeline(a->each[row]) : a->timeline;
+}
+
+/* Divides the rows of a pass of several timelines into groups; `each` is set. */
+void attention_group(struct attention *attention);
+
+/* Computes heads[n, n_head d_head] from qkv[n, 3 n_head d_head], and stores the keys and values in
+ * the ring. */
+void attention_run(struct attention *attention);
+
 #endif

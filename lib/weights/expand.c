@@ -1,6 +1,6 @@
 /* Expands lists of compressed blocks; each thread has a coder. */
-#include "expand.h"
 #include "lib/base/error.h"
+#include "weights.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* Attention: scores rows against the keys in the ring and the position rows, and weighs the
  * values. */
-#include "attention.h"
 #include "lib/base/memory.h"
 #include "lib/network/kv_rows.h"
+#include "timeline.h"
 
 #include <math.h>
 #include <string.h>

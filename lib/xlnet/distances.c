@@ -1,5 +1,5 @@
 /* Position rows of both signs, each computed when it is first seen. */
-#include "distances.h"
+#include "timeline.h"
 
 #include <math.h>
 

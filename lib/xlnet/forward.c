@@ -17,9 +17,9 @@
  * in the last layer, content rows need only k and v.  The segment term of the published code, (q +
  * s) . segment embedding, is one number for all keys of a row where a text is one segment, and
  * drops out of the softmax. */
-#include "attention.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
+#include "timeline.h"
 
 #include <string.h>
 

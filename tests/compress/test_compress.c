@@ -7,7 +7,7 @@
 #include "lib/base/memory.h"
 #include "lib/compress/cache.h"
 #include "lib/compress/lossless.h"
-#include "lib/compress/quantised.h"
+#include "lib/compress/range_coder.h"
 #include "lib/compress/streams.h"
 #include "tests/model_cases.h"
 

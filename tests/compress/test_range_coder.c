@@ -1,6 +1,6 @@
 /* The range coder: every sequence of symbols comes back, whatever the frequencies; the length is
  * what they say; carries go as far as they must; adaptive flags and bytes. */
-#include "lib/compress/byte_model.h"
+#include "lib/compress/range_coder.h"
 #include "tests/unit.h"
 
 #include <math.h>

@@ -3,6 +3,7 @@
  * pickles patched. */
 #include "checkpoint_files.h"
 #include "convert/converter.h"
+#include "lib/transformer_xl/parameters.h"
 
 #include <dirent.h>
 #include <jansson.h>
@@ -10,7 +11,7 @@
 
 /* ---- Tensors of a case, to be altered and written as a safetensors file ------------------- */
 
-enum { MAX_TENSOR = 128 };
+enum { MOST_TENSORS = 128 };
 
 struct tensor {
     char name[160];
@@ -22,7 +23,7 @@ struct tensor {
 };
 
 struct state {
-    struct tensor tensor[MAX_TENSOR];
+    struct tensor tensor[MOST_TENSORS];
     size_t n;
 };
 
@@ -34,7 +35,7 @@ static void read_state(struct state *state, const char *path) {
         fail_msg("%s", error.message);
     for (size_t i = 0; i < checkpoint_n_tensor(checkpoint); i++) {
         const struct checkpoint_tensor *from = checkpoint_tensor_at(checkpoint, i);
-        assert_true(state->n < MAX_TENSOR);
+        assert_true(state->n < MOST_TENSORS);
         struct tensor *to = &state->tensor[state->n++];
         *to = (struct tensor){.dtype = "F32", .n_dim = from->n_dim, .n = from->n_element};
         snprintf(to->name, sizeof to->name, "%s", from->name);
@@ -235,8 +236,7 @@ static void state_all(struct convert_options *o, const char *name) {
     bool zeros = strcmp(json_string_value(json_object_get(model, "mem_init")), "zeros") == 0;
     o->cutoffs = cutoffs;
     o->n_head = (int)json_integer_value(json_object_get(model, "n_head"));
-    o->has_attn_type = true;
-    o->attn_type = (enum attention_type)json_integer_value(json_object_get(model, "attn_type"));
+    o->attn_type = (int)json_integer_value(json_object_get(model, "attn_type"));
     o->pre_lnorm = json_is_true(json_object_get(model, "pre_lnorm")) ? CONVERT_YES : CONVERT_NO;
     o->same_length = json_is_true(json_object_get(model, "same_length")) ? CONVERT_YES : CONVERT_NO;
     o->memory_start = zeros ? "zeros" : "empty";
@@ -497,7 +497,6 @@ TEST(flags_override_richer_checkpoints) {
         o.type = "q7";
         assert_refused(source, &o, TXL_ARGUMENT, "unknown type of weights \"q7\"");
         o.type = NULL;
-        o.has_attn_type = true;
         o.attn_type = ATTENTION_LEARNED_DISTANCE;
         assert_refused(source, &o, TXL_ARGUMENT, "attention type 1 is claimed");
     }

@@ -5,7 +5,7 @@
 #include "convert/vocabulary_file.h"
 #include "faults.h"
 #include "lib/base/limits.h"
-#include "lib/weights/layout.h"
+#include "lib/weights/weights.h"
 #include "tests/convert/checkpoint_files.h"
 
 #include <stdint.h>

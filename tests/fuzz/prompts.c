@@ -3,7 +3,7 @@
 #include "fuzz.h"
 
 #include "cli/commands.h"
-#include "cli/generate/prompts.h"
+#include "cli/generate/generation.h"
 #include "cli/io/input.h"
 
 #include <string.h>

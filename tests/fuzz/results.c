@@ -3,7 +3,7 @@
 #include "fuzz.h"
 
 #include "cli/io/output.h"
-#include "cli/ppl/merge.h"
+#include "cli/ppl/result.h"
 
 #include <stdlib.h>
 #include <string.h>

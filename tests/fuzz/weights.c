@@ -2,7 +2,6 @@
  * corrects offsets, sizes and checksums; otherwise nothing of a changed file would be read. */
 #include "fuzz.h"
 
-#include "lib/weights/layout.h"
 #include "lib/weights/weights.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* The history: what it remembers, and its index of n-grams against a search of all that was pushed,
  * with ids leaving the window, and in a long text. */
-#include "lib/session/history.h"
+#include "lib/session/session.h"
 #include "tests/unit.h"
 
 #include <stdlib.h>

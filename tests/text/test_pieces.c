@@ -13,7 +13,6 @@
 #include "lib/text/tokenizer.h"
 #include "lib/text/unicode.h"
 #include "lib/text/vocabulary.h"
-#include "lib/text/xlnet.h"
 #include "tests/files.h"
 
 /* ---- Models ------------------------------------------------------------------------------- */

@@ -2,7 +2,6 @@
  * refused and does no harm; a failure leaves no file. */
 #include "convert/converter.h"
 #include "lib/base/numbers.h"
-#include "lib/weights/layout.h"
 #include "lib/weights/weights.h"
 #include "tests/files.h"
 #include "tests/model_cases.h"
