@@ -4,6 +4,7 @@
 enum {
     I8_ROWS = 4,
     I8_VECTORS = LANES == 8 ? 8 : 4, /* of a tile with one row: a block with AVX2 and AVX-512 */
+    I8_MOST_VECTORS = 8,             /* values 128 wide are read in one pass with AVX-512 */
     I8_FEW_VECTORS =
         LANES == 16 ? 4 : 2, /* of one with more rows, so that sums stay in registers */
 };
@@ -38,10 +39,10 @@ static inline __attribute__((always_inline)) void i8_tile(const int rows, const 
                                                           const bool scaled, const bool add,
                                                           bool fetch, const struct i8_product *p,
                                                           size_t i, size_t j) {
-    ivec sum[I8_ROWS][I8_VECTORS] = {0};
+    ivec sum[I8_ROWS][I8_MOST_VECTORS] = {0};
     const int8_t *b = p->b + 2 * j;
     for (size_t l = 0; l < p->k; l += 2, b += 2 * p->ldb) {
-        ivec16 y[I8_VECTORS];
+        ivec16 y[I8_MOST_VECTORS];
         for (size_t line = 0; fetch && line < (size_t)vectors * 2 * LANES; line += 64)
             prefetch(b + line);
         UNROLL for (int v = 0; v < vectors; v++) y[v] = load_ivec16(b + v * 2 * LANES);
@@ -70,7 +71,10 @@ static inline __attribute__((always_inline)) void i8_rows(const int rows, const 
                                                           bool fetch, const struct i8_product *p,
                                                           size_t i) {
     const size_t wide = (size_t)vectors * LANES, step = LANES < 16 ? 16 : LANES;
+    const size_t widest = (size_t)I8_MOST_VECTORS * LANES;
     size_t j = 0;
+    for (; rows == 1 && LANES == 16 && j + widest <= p->n; j += widest)
+        i8_tile(rows, I8_MOST_VECTORS, scaled, add, fetch, p, i, j);
     for (; j + wide <= p->n; j += wide)
         i8_tile(rows, vectors, scaled, add, fetch, p, i, j);
     for (; j < p->n; j += step)
@@ -102,17 +106,25 @@ static inline size_t count_i8_parts(const struct i8_span *span) {
     return (span->end + I8_BLOCK - 1) / I8_BLOCK;
 }
 
-/* Part i.  Behind the last one what is read next is prefetched. */
 static inline struct i8_part get_i8_part(const struct i8_span *span, size_t i) {
     const size_t left = span->end - i * I8_BLOCK, first = i == 0 ? span->first : 0;
     const char *block = span->block + i * span->apart;
-    for (size_t at = 0; at < AHEAD && span->next && left <= I8_BLOCK; at += 64)
-        __builtin_prefetch(span->next + at, 0, AHEAD_LOCALITY);
     return (struct i8_part){.elements = (const int8_t *)block,
                             .scale = (const float *)(const void *)(block + span->width * I8_BLOCK) +
                                      first,
                             .first = first,
                             .n = (left < I8_BLOCK ? left : I8_BLOCK) - first};
+}
+
+static inline void fetch_lines(const char *p, size_t bytes) {
+    for (size_t at = 0; at < bytes; at += 64)
+        __builtin_prefetch(p + at, 0, AHEAD_LOCALITY);
+}
+
+/* Prefetches the beginning of what is read after the span. */
+static inline void fetch_next(const struct i8_span *span) {
+    if (span->next)
+        fetch_lines(span->next, AHEAD);
 }
 
 /* Rows of Q or S, and elements of a row of Q, that are rounded together. */
@@ -135,6 +147,8 @@ static void score_some_i8(size_t m, size_t k, const float *q, size_t ldq,
             round_16(depth, q + t * ldq + d, a + t * p.lda, a_scale + t);
         for (size_t i = 0; i < count_i8_parts(span); i++) {
             const struct i8_part part = get_i8_part(span, i);
+            if (i + 1 == count_i8_parts(span))
+                fetch_next(span);
             p.n = part.n;
             p.b = part.elements + d * I8_BLOCK + 2 * part.first;
             p.b_scale = part.scale;
@@ -154,38 +168,60 @@ static void score_i8(size_t m, size_t k, const float *q, size_t ldq, const struc
                       s + t * lds, lds);
 }
 
-/* Rounds a query's weights of a part, times the scales, to 16 bits. */
-static inline void round_weights(const struct i8_part *part, const float *s, int16_t *out,
-                                 float *out_scale) {
-    float x[I8_BLOCK];
-    for (size_t j = 0; j < part->n; j += LANES)
-        store_f32(x + j, load_f32(s + j) * load_f32(part->scale + j));
-    if (part->n == I8_BLOCK)
-        round_16(I8_BLOCK, x, out, out_scale); /* with loops of a known length */
-    else
-        round_16(part->n, x, out, out_scale);
+/* Rounds weights of part i, times the scales, to 16 bits; returns the part. */
+static inline struct i8_part round_weights(size_t m, const float *s, size_t lds,
+                                           const struct i8_span *span, size_t i, int16_t *out,
+                                           float *out_scale) {
+    const struct i8_part part = get_i8_part(span, i);
+    s += i * I8_BLOCK + part.first;
+    for (size_t t = 0; t < m; t++, s += lds, out += I8_BLOCK) {
+        float x[I8_BLOCK];
+        for (size_t j = 0; j < part.n; j += LANES)
+            store_f32(x + j, load_f32(s + j) * load_f32(part.scale + j));
+        if (part.n == I8_BLOCK)
+            round_16(I8_BLOCK, x, out, out_scale + t); /* with loops of a known length */
+        else
+            round_16(part.n, x, out, out_scale + t);
+    }
+    return part;
+}
+
+/* Prefetches the scales of part i, which lie behind its elements. */
+static inline void fetch_scales(const struct i8_span *span, size_t i) {
+    if (i < count_i8_parts(span))
+        fetch_lines(span->block + i * span->apart + span->width * I8_BLOCK,
+                    I8_BLOCK * sizeof(float));
+}
+
+/* weigh_i8 of at most I8_FACTORS rows.  The weights of a part are rounded before those of the part
+ * before are used, so that the processor does both at the same time. */
+static void weigh_some_i8(size_t m, const float *s, size_t lds, const struct i8_span *span,
+                          float *out) {
+    int16_t a[2][I8_FACTORS * I8_BLOCK];
+    float a_scale[2][I8_FACTORS];
+    fetch_scales(span, 1);
+    struct i8_part part = round_weights(m, s, lds, span, 0, a[0], a_scale[0]), next = part;
+    for (size_t i = 0; i < count_i8_parts(span); i++, part = next) {
+        fetch_scales(span, i + 2);
+        if (i + 1 < count_i8_parts(span))
+            next = round_weights(m, s, lds, span, i + 1, a[(i + 1) % 2], a_scale[(i + 1) % 2]);
+        else
+            fetch_next(span);
+        const struct i8_product p = {.n = span->width,
+                                     .k = part.n,
+                                     .a = a[i % 2],
+                                     .lda = I8_BLOCK,
+                                     .a_scale = a_scale[i % 2],
+                                     .b = part.elements + part.first * span->width,
+                                     .ldb = span->width,
+                                     .c = out,
+                                     .ldc = span->width};
+        i8_multiply(false, true, m, &p);
+    }
 }
 
 static void weigh_i8(size_t m, const float *s, size_t lds, const struct i8_span *span, float *out) {
-    int16_t a[I8_FACTORS * I8_BLOCK];
-    float a_scale[I8_FACTORS];
-    for (size_t i = 0; i < count_i8_parts(span); i++) {
-        const struct i8_part part = get_i8_part(span, i);
-        struct i8_product p = {.n = span->width,
-                               .k = part.n,
-                               .a = a,
-                               .lda = I8_BLOCK,
-                               .a_scale = a_scale,
-                               .b = part.elements + part.first * span->width,
-                               .ldb = span->width,
-                               .ldc = span->width};
-        for (size_t t = 0, n; t < m; t += n) {
-            n = m - t < I8_FACTORS ? m - t : I8_FACTORS;
-            for (size_t r = 0; r < n; r++)
-                round_weights(&part, s + (t + r) * lds + i * I8_BLOCK + part.first,
-                              a + r * I8_BLOCK, a_scale + r);
-            p.c = out + t * span->width;
-            i8_multiply(false, true, n, &p);
-        }
-    }
+    for (size_t t = 0; t < m; t += I8_FACTORS)
+        weigh_some_i8(m - t < I8_FACTORS ? m - t : I8_FACTORS, s + t * lds, lds, span,
+                      out + t * span->width);
 }

@@ -68,15 +68,23 @@ void rows_lay_out(struct rows *rows, struct arena *arena) {
                             block_bytes(rows));
 }
 
-static void *block_of(const struct rows *rows, size_t layer, size_t block, size_t head) {
+/* A block; *n, unless NULL, is the number of blocks that follow each other in memory from it on. */
+static char *blocks_from(const struct rows *rows, size_t layer, size_t block, size_t head,
+                         size_t *n) {
     size_t bytes = block_bytes(rows), in_first = larger(FIRST_RUN / bytes, 1);
     size_t in_long = larger(LONG_RUN / bytes, 1);
     size_t first = block < in_first ? 0 : larger(block / in_long * in_long, in_first);
     size_t end = block < in_first ? in_first : (block / in_long + 1) * in_long;
     size_t length = smaller(end, rows->n_block) - first;
     size_t index = (first * rows->n_layer + layer * length) * rows->n_head;
+    if (n)
+        *n = first + length - block;
     index += head * length + block - first;
     return rows->data + index * bytes;
+}
+
+static char *block_of(const struct rows *rows, size_t layer, size_t block, size_t head) {
+    return blocks_from(rows, layer, block, head, NULL);
 }
 
 /* A row.  Element i is i / 2 * two + i % 2 * one elements after `start`. */
@@ -259,18 +267,18 @@ static const void *read_next(const struct rows *rows, const struct row_span *spa
 /* The blocks of a span in q8 from the i-th on, as many as follow each other in memory. */
 static struct i8_span get_run(const struct rows *rows, const struct row_span *span, size_t i,
                               const void *after) {
-    const size_t first = i, bytes = block_bytes(rows), n = count_parts(span);
-    const char *start = get_block(rows, span, i), *next = start;
-    do
-        next = ++i < n ? get_block(rows, span, i) : after;
-    while (i < n && next == start + (i - first) * bytes);
-    const size_t low = first * ROW_BLOCK, end = smaller(span->end, i * ROW_BLOCK) - low;
+    const size_t low = i * ROW_BLOCK, n = count_parts(span);
+    size_t n_follow;
+    const char *start = blocks_from(rows, (size_t)span->layer, (span->block + i) % rows->n_block,
+                                    span->head, &n_follow);
+    const size_t next = smaller(i + n_follow, n);
+    const size_t end = smaller(span->end, next * ROW_BLOCK) - low;
     return (struct i8_span){.block = start,
-                            .apart = bytes,
+                            .apart = block_bytes(rows),
                             .width = rows->width,
                             .first = span->first > low ? (span->first - low) / PART * PART : 0,
                             .end = (end + PART - 1) / PART * PART,
-                            .next = next};
+                            .next = next < n ? get_block(rows, span, next) : after};
 }
 
 void rows_score(const struct rows *rows, const struct kernels *kernels, const struct row_span *span,
