@@ -313,12 +313,12 @@ TEST(scores_in_8_bits) {
 
 /* out += S V.  Each block's weights times its scales are rounded by themselves. */
 TEST(weighted_sums_in_8_bits) {
-    static float weights[100 * 259], out[100 * I8_WIDTH], alone[I8_WIDTH];
-    static const size_t widths[] = {16, 48, 64, 80, 272};
+    static float weights[100 * 259], out[100 * I8_WIDTH + 16], alone[I8_WIDTH];
+    static const size_t widths[] = {16, 48, 64, 112, 128, 272};
     static const size_t rows[] = {1, 2, 3, 4, 7, 50, 100};
     for (size_t v = 0; kernels_at(v); v++) {
-        for (size_t s = 0; s < 5 * 7; s++) {
-            const size_t width = widths[s % 5], m = rows[s / 5], lds = 259;
+        for (size_t s = 0; s < 6 * 7; s++) {
+            const size_t width = widths[s % 6], m = rows[s / 6], lds = 259;
             const bool most = s % 8 == 0;
             const struct i8_span span = fill_i8(width, s, most);
             for (size_t i = 0; i < m * lds; i++)
@@ -329,7 +329,9 @@ TEST(weighted_sums_in_8_bits) {
                 for (size_t j = 0; j < width; j++)
                     out[i * width + j] = 3;
             }
+            out[m * width] = 4; /* is not written */
             kernels_at(v)->weigh_i8(m, weights, lds, &span, out);
+            assert_true(out[m * width] == 4);
             for (size_t i = 0; i < m; i++) {
                 double expected[I8_WIDTH], size[I8_WIDTH];
                 for (size_t j = 0; j < width; j++)
