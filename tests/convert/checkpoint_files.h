@@ -4,10 +4,14 @@
 
 #include "convert/containers/checkpoint.h"
 #include "convert/containers/pickle.h"
+#include "convert/converter.h"
 #include "tests/files.h"
 #include "txl.h"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <jansson.h>
+#include <math.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -60,6 +64,20 @@ static inline const char *write_file(const char *name, const void *data, size_t 
     return path;
 }
 
+/* Writes a safetensors file: the length of its header, the header, and data[size]. */
+static inline const char *write_safetensors(const char *name, const char *header, const void *data,
+                                            size_t size) {
+    uint64_t length = strlen(header);
+    char *file = malloc(sizeof length + length + size);
+    assert_non_null(file);
+    memcpy(file, &length, sizeof length);
+    memcpy(file + sizeof length, header, length);
+    memcpy(file + sizeof length + length, data, size);
+    const char *path = write_file(name, file, sizeof length + length + size);
+    free(file);
+    return path;
+}
+
 static inline void assert_says(const txl_error *error, const char *text) {
     if (!strstr(error->message, text))
         fail_msg("expected \"%s\" in \"%s\"", text, error->message);
@@ -92,6 +110,77 @@ static inline double *doubles_of(const struct checkpoint_tensor *tensor) {
         fail_msg("%s", error.message);
     return elements;
 }
+
+/* ---- Conversions -------------------------------------------------------------------------- */
+
+static inline const char *output_path(void) {
+    static char path[128];
+    snprintf(path, sizeof path, "%s/out.txl", scratch);
+    return path;
+}
+
+/* Fails with this status and text in one line, and leaves nothing that begins with the output's
+ * name. */
+static inline void assert_not_converted(const char *source, const struct convert_options *options,
+                                        txl_status status, const char *text) {
+    txl_error error;
+    unlink(output_path()); /* of a test that failed */
+    txl_status got = convert_checkpoint(source, output_path(), options, &error);
+    if (got != status)
+        fail_msg("%s: status %d (%s), expected %d, \"%s\"", source, got,
+                 got ? error.message : "converted", status, text);
+    assert_says(&error, text);
+    DIR *folder = opendir(scratch);
+    assert_non_null(folder);
+    for (struct dirent *entry; (entry = readdir(folder));)
+        assert_int_not_equal(strncmp(entry->d_name, "out.txl", 7), 0);
+    closedir(folder);
+}
+
+static inline txl_model *convert_or_fail(const char *source,
+                                         const struct convert_options *options) {
+    txl_error error;
+    txl_model *model = NULL;
+    if (convert_checkpoint(source, output_path(), options, &error) ||
+        txl_model_open(output_path(), 1, &model, &error))
+        fail_msg("%s: %s", source, error.message);
+    assert_int_equal(unlink(output_path()), 0);
+    return model;
+}
+
+/* Scores expect's tokens with the model's own settings, which are those of the run, and compares
+ * with the run's nats. */
+static inline void assert_run(const txl_model *model, const json_t *expect, const json_t *run,
+                              double tolerance, const char *name) {
+    const json_t *tokens = json_object_get(expect, "tokens"), *nats = json_object_get(run, "nats");
+    const size_t n = json_array_size(nats);
+    int32_t *ids = calloc(n + 1, sizeof *ids);
+    float *scores = calloc(n, sizeof *scores);
+    txl_settings settings;
+    txl_session *session;
+    txl_error error;
+    assert_true(ids && scores && n > 0 && n < json_array_size(tokens));
+    for (size_t i = 0; i <= n; i++)
+        ids[i] = (int32_t)json_integer_value(json_array_get(tokens, i));
+    txl_model_defaults(model, &settings);
+    assert_int_equal(settings.tgt_len, json_integer_value(json_object_get(run, "tgt_len")));
+    assert_int_equal(settings.mem_len, json_integer_value(json_object_get(run, "mem_len")));
+    assert_int_equal(settings.clamp_len, json_integer_value(json_object_get(run, "clamp_len")));
+    assert_int_equal(settings.same_length, json_is_true(json_object_get(run, "same_length")));
+    settings.threads = 1;
+    assert_int_equal(txl_session_new(model, &settings, &session, &error), TXL_OK);
+    assert_int_equal(txl_session_score(session, ids, n, ids + 1, scores, &error), TXL_OK);
+    for (size_t i = 0; i < n; i++) {
+        double wanted = json_real_value(json_array_get(nats, i));
+        if (!(fabs(scores[i] - wanted) <= tolerance))
+            fail_msg("%s: token %zu has %.7f nats, not %.7f", name, i, (double)scores[i], wanted);
+    }
+    txl_session_free(session);
+    free(ids);
+    free(scores);
+}
+
+/* ---- Damage ------------------------------------------------------------------------------- */
 
 /* Pseudo-random numbers (xorshift64*), the same in every run. */
 static inline uint64_t next_random(uint64_t *state) {

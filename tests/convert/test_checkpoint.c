@@ -26,84 +26,81 @@ static double sum_of(const struct checkpoint_tensor *tensor) {
 /* ---- The made cases ----------------------------------------------------------------------- */
 
 /* As PyTorch reads them: the entries of state_dict(), the sum of all their elements. */
-TEST(test_cases) {
-    static const struct {
-        const char *name;
-        size_t n_tensor;
-        double sum;
-    } cases[] = {
-        {"absolute-learned", 26, 75.304909007},
-        {"absolute-sinusoid", 37, 108.771141948},
-        {"characters", 39, 160.475668542},
-        {"enwik8-legacy", 28, 67.050246552},
-        {"enwik8-zip", 28, 176.123980434},
-        {"half-precision", 39, 216.060610056},
-        {"hf-bin", 62, 516.409279636},
-        {"hf-safetensors", 42, 331.302451733},
-        {"hf-sharded", 62, 521.389727484},
-        {"learnable-positions", 26, 84.739646203},
-        {"lm1b", 53, 135.972542187},
-        {"pre-lnorm", 28, 80.892270758},
-        {"projected-div1", 35, 255.044178475},
-        {"text8", 28, 120.966898713},
-        {"untied", 58, 453.666483650},
-        {"wt103-legacy", 58, 503.265550675},
-        {"wt103-zip", 58, 401.855018771},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct checkpoint *checkpoint = open_or_fail(case_path(cases[i].name));
-        double sum = 0;
-        assert_int_equal(checkpoint_n_tensor(checkpoint), cases[i].n_tensor);
-        for (size_t k = 0; k < cases[i].n_tensor; k++) {
-            const struct checkpoint_tensor *tensor = checkpoint_tensor_at(checkpoint, k);
-            assert_ptr_equal(checkpoint_find(checkpoint, tensor->name), tensor);
-            sum += sum_of(tensor);
-            checkpoint_release(tensor);
-        }
-        if (fabs(sum - cases[i].sum) > 1e-6)
-            fail_msg("%s: sum %.9f, expected %.9f", cases[i].name, sum, cases[i].sum);
-        checkpoint_close(checkpoint);
+static const struct {
+    const char *name;
+    size_t n_tensor;
+    double sum;
+} made_cases[] = {
+    {"absolute-learned", 26, 75.304909007},
+    {"absolute-sinusoid", 37, 108.771141948},
+    {"characters", 39, 160.475668542},
+    {"enwik8-legacy", 28, 67.050246552},
+    {"enwik8-zip", 28, 176.123980434},
+    {"half-precision", 39, 216.060610056},
+    {"hf-bin", 62, 516.409279636},
+    {"hf-safetensors", 42, 331.302451733},
+    {"hf-sharded", 62, 521.389727484},
+    {"learnable-positions", 26, 84.739646203},
+    {"lm1b", 53, 135.972542187},
+    {"pre-lnorm", 28, 80.892270758},
+    {"projected-div1", 35, 255.044178475},
+    {"text8", 28, 120.966898713},
+    {"untied", 58, 453.666483650},
+    {"wt103-legacy", 58, 503.265550675},
+    {"wt103-zip", 58, 401.855018771},
+};
+
+TEST_EACH(test_cases, made_cases) {
+    struct checkpoint *checkpoint = open_or_fail(case_path(row->name));
+    double sum = 0;
+    assert_int_equal(checkpoint_n_tensor(checkpoint), row->n_tensor);
+    for (size_t k = 0; k < row->n_tensor; k++) {
+        const struct checkpoint_tensor *tensor = checkpoint_tensor_at(checkpoint, k);
+        assert_ptr_equal(checkpoint_find(checkpoint, tensor->name), tensor);
+        sum += sum_of(tensor);
+        checkpoint_release(tensor);
     }
+    if (fabs(sum - row->sum) > 1e-6)
+        fail_msg("%s: sum %.9f, expected %.9f", row->name, sum, row->sum);
+    checkpoint_close(checkpoint);
 }
 
-TEST(test_paths_and_roots) {
-    static const struct {
-        const char *opened, *path;
-        bool has_root;
-    } checkpoints[] = {
-        {"hf-bin", "hf-bin/pytorch_model.bin", true},
-        {"hf-safetensors/", "hf-safetensors/model.safetensors", false},
-        {"hf-sharded", "hf-sharded/pytorch_model.bin.index.json", false},
-        {"text8", "text8/model.pt", true},
-        {"text8/cache.pt", "text8/cache.pt", true},
-    };
-    for (size_t i = 0; i < sizeof checkpoints / sizeof *checkpoints; i++) {
-        struct checkpoint *checkpoint = open_or_fail(case_path(checkpoints[i].opened));
-        assert_string_equal(checkpoint_path(checkpoint), case_path(checkpoints[i].path));
-        assert_int_equal(checkpoint_root(checkpoint) != NULL, checkpoints[i].has_root);
-        checkpoint_close(checkpoint);
-    }
+static const struct {
+    const char *opened, *path;
+    bool has_root;
+} opened_paths[] = {
+    {"hf-bin", "hf-bin/pytorch_model.bin", true},
+    {"hf-safetensors/", "hf-safetensors/model.safetensors", false},
+    {"hf-sharded", "hf-sharded/pytorch_model.bin.index.json", false},
+    {"text8", "text8/model.pt", true},
+    {"text8/cache.pt", "text8/cache.pt", true},
+};
+
+TEST_EACH(test_paths_and_roots, opened_paths) {
+    struct checkpoint *checkpoint = open_or_fail(case_path(row->opened));
+    assert_string_equal(checkpoint_path(checkpoint), case_path(row->path));
+    assert_int_equal(checkpoint_root(checkpoint) != NULL, row->has_root);
+    checkpoint_close(checkpoint);
 }
 
 static bool same_view(const struct checkpoint *checkpoint, const char *a, const char *b) {
     return checkpoint_same_view(find_or_fail(checkpoint, a), find_or_fail(checkpoint, b));
 }
 
-TEST(test_tied) {
-    static const struct {
-        const char *name, *a, *b;
-        bool tied;
-    } pairs[] = {
-        {"enwik8-zip", "word_emb.emb_layers.0.weight", "crit.out_layers.0.weight", true},
-        {"enwik8-zip", "word_emb.emb_layers.0.weight", "crit.out_layers.0.bias", false},
-        {"wt103-legacy", "word_emb.emb_projs.1", "crit.out_projs.1", true},
-        {"untied", "word_emb.emb_layers.0.weight", "crit.out_layers.0.weight", false},
-    };
-    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
-        struct checkpoint *checkpoint = open_or_fail(case_file(pairs[i].name, "model.pt"));
-        assert_int_equal(same_view(checkpoint, pairs[i].a, pairs[i].b), pairs[i].tied);
-        checkpoint_close(checkpoint);
-    }
+static const struct {
+    const char *name, *a, *b;
+    bool tied;
+} tensor_pairs[] = {
+    {"enwik8-zip", "word_emb.emb_layers.0.weight", "crit.out_layers.0.weight", true},
+    {"enwik8-zip", "word_emb.emb_layers.0.weight", "crit.out_layers.0.bias", false},
+    {"wt103-legacy", "word_emb.emb_projs.1", "crit.out_projs.1", true},
+    {"untied", "word_emb.emb_layers.0.weight", "crit.out_layers.0.weight", false},
+};
+
+TEST_EACH(test_tied, tensor_pairs) {
+    struct checkpoint *checkpoint = open_or_fail(case_file(row->name, "model.pt"));
+    assert_int_equal(same_view(checkpoint, row->a, row->b), row->tied);
+    checkpoint_close(checkpoint);
 }
 
 TEST(test_attributes) {
@@ -269,79 +266,81 @@ TEST(test_large_view) {
     checkpoint_close(checkpoint);
 }
 
-TEST(test_tensors_refused) {
-    static const struct {
-        const char *n_item, *offset, *shape, *stride;
-        txl_status status;
-        const char *message;
-    } tensors[] = {
-        {"12", "0", "I13\n", "I1\n", TXL_FORMAT, "tensor .: reaches beyond its storage of 12"},
-        {"12", "1", "I3\nI4\n", "I4\nI1\n", TXL_FORMAT, "reaches beyond its storage"},
-        {"12", "12", "", "", TXL_FORMAT, "reaches beyond its storage"},
-        {"12", "0", "I3\n", "I9223372036854775807\n", TXL_FORMAT, "reaches beyond its storage"},
-        {"12", "0", "I4\n", "I9223372036854775807\n", TXL_FORMAT, "reaches beyond its storage"},
-        {"12", "9223372036854775807", "I2\n", "I9223372036854775807\n", TXL_FORMAT,
-         "reaches beyond its storage"},
-        {"12", "0", "I4294967296\nI4294967296\n", "I0\nI0\n", TXL_FORMAT, "more elements than"},
-        {"12", "0", "I9223372036854775807\n", "I0\n", TXL_FORMAT, "more elements than"},
-        {"12", "0", "I1000\n", "I0\n", TXL_FORMAT, "more elements than"},
-        {"12", "0", "I2\n", "I-1\n", TXL_UNSUPPORTED, "negative stride"},
-        {"12", "0", "I-2\n", "I1\n", TXL_FORMAT, "not made of numbers"},
-        {"12", "0", "Va\n", "I1\n", TXL_FORMAT, "not made of numbers"},
-        {"12", "0", "I2\n", "", TXL_FORMAT, "expected a shape and as many strides"},
-        {"12", "-1", "I2\n", "I1\n", TXL_FORMAT, "expected an offset"},
-        {"12", "0", "I1\nI1\nI1\nI1\nI1\nI1\nI1\nI1\nI1\n", "I1\nI1\nI1\nI1\nI1\nI1\nI1\nI1\nI1\n",
-         TXL_UNSUPPORTED, "more dimensions than 8"},
-        {"13", "0", "I12\n", "I1\n", TXL_FORMAT, "entry m/data/0 has 48 bytes, expected 52"},
-        {"4611686018427387904", "0", "I12\n", "I1\n", TXL_FORMAT, "more than the file has room"},
-        {"-1", "0", "I12\n", "I1\n", TXL_FORMAT, "in a way that torch.save does not"},
-    };
-    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
-        const char *pickle = tensor_pickle("FloatStorage", tensors[i].n_item, tensors[i].offset,
-                                           tensors[i].shape, tensors[i].stride);
-        assert_tensor_refused(pickle, tensors[i].status, tensors[i].message);
-    }
+static const struct {
+    const char *n_item, *offset, *shape, *stride;
+    txl_status status;
+    const char *message;
+} wrong_tensors[] = {
+    {"12", "0", "I13\n", "I1\n", TXL_FORMAT, "tensor .: reaches beyond its storage of 12"},
+    {"12", "1", "I3\nI4\n", "I4\nI1\n", TXL_FORMAT, "reaches beyond its storage"},
+    {"12", "12", "", "", TXL_FORMAT, "reaches beyond its storage"},
+    {"12", "0", "I3\n", "I9223372036854775807\n", TXL_FORMAT, "reaches beyond its storage"},
+    {"12", "0", "I4\n", "I9223372036854775807\n", TXL_FORMAT, "reaches beyond its storage"},
+    {"12", "9223372036854775807", "I2\n", "I9223372036854775807\n", TXL_FORMAT,
+     "reaches beyond its storage"},
+    {"12", "0", "I4294967296\nI4294967296\n", "I0\nI0\n", TXL_FORMAT, "more elements than"},
+    {"12", "0", "I9223372036854775807\n", "I0\n", TXL_FORMAT, "more elements than"},
+    {"12", "0", "I1000\n", "I0\n", TXL_FORMAT, "more elements than"},
+    {"12", "0", "I2\n", "I-1\n", TXL_UNSUPPORTED, "negative stride"},
+    {"12", "0", "I-2\n", "I1\n", TXL_FORMAT, "not made of numbers"},
+    {"12", "0", "Va\n", "I1\n", TXL_FORMAT, "not made of numbers"},
+    {"12", "0", "I2\n", "", TXL_FORMAT, "expected a shape and as many strides"},
+    {"12", "-1", "I2\n", "I1\n", TXL_FORMAT, "expected an offset"},
+    {"12", "0", "I1\nI1\nI1\nI1\nI1\nI1\nI1\nI1\nI1\n", "I1\nI1\nI1\nI1\nI1\nI1\nI1\nI1\nI1\n",
+     TXL_UNSUPPORTED, "more dimensions than 8"},
+    {"13", "0", "I12\n", "I1\n", TXL_FORMAT, "entry m/data/0 has 48 bytes, expected 52"},
+    {"4611686018427387904", "0", "I12\n", "I1\n", TXL_FORMAT, "more than the file has room"},
+    {"-1", "0", "I12\n", "I1\n", TXL_FORMAT, "in a way that torch.save does not"},
+};
+
+TEST_EACH(test_tensors_refused, wrong_tensors) {
+    const char *pickle =
+        tensor_pickle("FloatStorage", row->n_item, row->offset, row->shape, row->stride);
+    assert_tensor_refused(pickle, row->status, row->message);
+}
+
+TEST(test_quantised_tensors_are_refused) {
     assert_not_opened(write_tensor(tensor_pickle("QInt8Storage", "1", "0", "", ""), twelve, 4),
                       TXL_UNSUPPORTED, "torch.QInt8Storage");
 }
 
-TEST(test_dtypes) {
-    static const struct {
-        const char *storage, *dtype;
-        unsigned char bytes[16];
-        size_t size;
-        double value;
-    } types[] = {
-        {"FloatStorage", "float32", {0, 0, 0x20, 0xc0}, 4, -2.5},
-        {"HalfStorage", "float16", {0, 0xc1}, 2, -2.5},
-        {"HalfStorage", "float16", {1, 0}, 2, 0x1p-24},
-        {"BFloat16Storage", "bfloat16", {0x20, 0xc0}, 2, -2.5},
-        {"DoubleStorage", "float64", {0, 0, 0, 0, 0, 0, 4, 0xc0}, 8, -2.5},
-        {"CharStorage", "int8", {0xff}, 1, -1},
-        {"ShortStorage", "int16", {0xfe, 0xff}, 2, -2},
-        {"IntStorage", "int32", {0xfd, 0xff, 0xff, 0xff}, 4, -3},
-        {"LongStorage", "int64", {0xfc, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, 8, -4},
-        {"ByteStorage", "uint8", {0xff}, 1, 255},
-        {"BoolStorage", "bool", {1}, 1, 1},
-        {"UntypedStorage", "uint8", {7}, 1, 7},
-    };
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        const char *pickle = tensor_pickle(types[i].storage, "1", "0", "", "");
-        struct checkpoint *checkpoint =
-            open_or_fail(write_tensor(pickle, types[i].bytes, types[i].size));
-        const struct checkpoint_tensor *tensor = find_or_fail(checkpoint, ".");
-        assert_string_equal(checkpoint_dtype_name(tensor->dtype), types[i].dtype);
-        assert_int_equal(checkpoint_dtype_size(tensor->dtype), types[i].size);
-        txl_error error;
-        float x;
-        double y;
-        assert_int_equal(checkpoint_read_float(tensor, 0, 1, &x, &error), TXL_OK);
-        assert_int_equal(checkpoint_read_double(tensor, 0, 1, &y, &error), TXL_OK);
-        assert_true(x == (float)types[i].value);
-        assert_true(y == types[i].value);
-        checkpoint_close(checkpoint);
-    }
+static const struct {
+    const char *storage, *dtype;
+    unsigned char bytes[16];
+    size_t size;
+    double value;
+} types[] = {
+    {"FloatStorage", "float32", {0, 0, 0x20, 0xc0}, 4, -2.5},
+    {"HalfStorage", "float16", {0, 0xc1}, 2, -2.5},
+    {"HalfStorage", "float16", {1, 0}, 2, 0x1p-24},
+    {"BFloat16Storage", "bfloat16", {0x20, 0xc0}, 2, -2.5},
+    {"DoubleStorage", "float64", {0, 0, 0, 0, 0, 0, 4, 0xc0}, 8, -2.5},
+    {"CharStorage", "int8", {0xff}, 1, -1},
+    {"ShortStorage", "int16", {0xfe, 0xff}, 2, -2},
+    {"IntStorage", "int32", {0xfd, 0xff, 0xff, 0xff}, 4, -3},
+    {"LongStorage", "int64", {0xfc, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, 8, -4},
+    {"ByteStorage", "uint8", {0xff}, 1, 255},
+    {"BoolStorage", "bool", {1}, 1, 1},
+    {"UntypedStorage", "uint8", {7}, 1, 7},
+};
 
+TEST_EACH(test_dtypes, types) {
+    const char *pickle = tensor_pickle(row->storage, "1", "0", "", "");
+    struct checkpoint *checkpoint = open_or_fail(write_tensor(pickle, row->bytes, row->size));
+    const struct checkpoint_tensor *tensor = find_or_fail(checkpoint, ".");
+    assert_string_equal(checkpoint_dtype_name(tensor->dtype), row->dtype);
+    assert_int_equal(checkpoint_dtype_size(tensor->dtype), row->size);
+    txl_error error;
+    float x;
+    double y;
+    assert_int_equal(checkpoint_read_float(tensor, 0, 1, &x, &error), TXL_OK);
+    assert_int_equal(checkpoint_read_double(tensor, 0, 1, &y, &error), TXL_OK);
+    assert_true(x == (float)row->value);
+    assert_true(y == row->value);
+    checkpoint_close(checkpoint);
+}
+
+TEST(test_complex_tensors_are_listed) {
     /* Listed, but not read. */
     struct checkpoint *checkpoint = open_or_fail(
         write_tensor(tensor_pickle("ComplexFloatStorage", "1", "0", "", ""), twelve, 8));
@@ -359,31 +358,34 @@ TEST(test_dtypes) {
     "ctorch._utils\n_rebuild_tensor_v3\n((Vstorage\nctorch.storage\nUntypedStorage\nV0\nVcpu\n"    \
     "I16\ntQI" offset "\n(I" length "\nt(I1\ntI00\nccollections\nOrderedDict\n)R" dtype "tR."
 
-TEST(test_untyped_storage) {
-    static const unsigned char bytes[16] = {1, 0, 0xff, 0xff, 3, 1};
-    static const struct {
-        const char *pickle, *dtype;
-        double first;
-    } tensors[] = {
-        {UNTYPED("1", "2", "ctorch\nuint16\n"), "uint16", 0xffff},
-        {UNTYPED("0", "4", "ctorch\nuint32\n"), "uint32", 0xffff0001},
-        {UNTYPED("0", "2", "ctorch\nuint64\n"), "uint64", 0x0103ffff0001},
-    };
-    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
-        struct checkpoint *checkpoint =
-            open_or_fail(write_tensor(tensors[i].pickle, bytes, sizeof bytes));
-        const struct checkpoint_tensor *tensor = find_or_fail(checkpoint, ".");
-        assert_string_equal(checkpoint_dtype_name(tensor->dtype), tensors[i].dtype);
-        double *elements = doubles_of(tensor);
-        assert_true(elements[0] == tensors[i].first);
-        free(elements);
-        checkpoint_close(checkpoint);
-    }
-    assert_not_opened(write_tensor(UNTYPED("0", "3", "ctorch\nuint64\n"), bytes, sizeof bytes),
+static const unsigned char untyped[16] = {1, 0, 0xff, 0xff, 3, 1};
+
+static const struct {
+    const char *pickle, *dtype;
+    double first;
+} untyped_tensors[] = {
+    {UNTYPED("1", "2", "ctorch\nuint16\n"), "uint16", 0xffff},
+    {UNTYPED("0", "4", "ctorch\nuint32\n"), "uint32", 0xffff0001},
+    {UNTYPED("0", "2", "ctorch\nuint64\n"), "uint64", 0x0103ffff0001},
+};
+
+TEST_EACH(test_untyped_storage, untyped_tensors) {
+    struct checkpoint *checkpoint =
+        open_or_fail(write_tensor(row->pickle, untyped, sizeof untyped));
+    const struct checkpoint_tensor *tensor = find_or_fail(checkpoint, ".");
+    assert_string_equal(checkpoint_dtype_name(tensor->dtype), row->dtype);
+    double *elements = doubles_of(tensor);
+    assert_true(elements[0] == row->first);
+    free(elements);
+    checkpoint_close(checkpoint);
+}
+
+TEST(test_untyped_storage_refused) {
+    assert_not_opened(write_tensor(UNTYPED("0", "3", "ctorch\nuint64\n"), untyped, sizeof untyped),
                       TXL_FORMAT, "reaches beyond its storage of 2 elements");
-    assert_not_opened(write_tensor(UNTYPED("0", "1", "Vuint64\n"), bytes, sizeof bytes), TXL_FORMAT,
-                      "expected a dtype");
-    assert_not_opened(write_tensor(UNTYPED("0", "1", "ctorch\nquint4\n"), bytes, sizeof bytes),
+    assert_not_opened(write_tensor(UNTYPED("0", "1", "Vuint64\n"), untyped, sizeof untyped),
+                      TXL_FORMAT, "expected a dtype");
+    assert_not_opened(write_tensor(UNTYPED("0", "1", "ctorch\nquint4\n"), untyped, sizeof untyped),
                       TXL_UNSUPPORTED, "its dtype is not known");
 }
 
@@ -541,53 +543,92 @@ static const char *write_legacy(const char *protocol, const char *facts, const c
     "ctorch._utils\n_rebuild_tensor\n((Vstorage\n" module "\nFloatStorage\nV0\nVcpu\nI12\n"        \
     "(Vview\nI" first "\nI" count "\nttQI" offset "\n(I" length "\nt(I1\nttR."
 
+static const char legacy_object[] = VIEW("ctorch.cuda", "2", "8", "1", "3");
+static const char version[] = "I1001\n.", little[] = "(dVlittle_endian\nI01\ns.",
+                  keys[] = "(lV0\na.";
+static const char twofold[] =
+    "(ctorch._utils\n_rebuild_tensor\n((Vstorage\nctorch\nFloatStorage\nV0\nVcpu\nI12\ntQ"
+    "I0\n(I8\nt(I1\nttR(Vstorage\nctorch\nFloatStorage\nV0\nVcpu\nI11\ntQl.";
+
 TEST(test_legacy) {
-    static const char object[] = VIEW("ctorch.cuda", "2", "8", "1", "3");
-    static const char version[] = "I1001\n.", little[] = "(dVlittle_endian\nI01\ns.",
-                      keys[] = "(lV0\na.";
-    struct checkpoint *checkpoint = open_or_fail(write_legacy(version, little, object, keys, 12));
+    struct checkpoint *checkpoint =
+        open_or_fail(write_legacy(version, little, legacy_object, keys, 12));
     assert_true(sum_of(find_or_fail(checkpoint, ".")) == 3 + 4 + 5);
     checkpoint_close(checkpoint);
+}
 
-    static const char twofold[] =
-        "(ctorch._utils\n_rebuild_tensor\n((Vstorage\nctorch\nFloatStorage\nV0\nVcpu\nI12\ntQ"
-        "I0\n(I8\nt(I1\nttR(Vstorage\nctorch\nFloatStorage\nV0\nVcpu\nI11\ntQl.";
-    static const struct {
-        const char *version, *facts, *object, *keys;
-        uint64_t n_item;
-        txl_status status;
-        const char *message;
-    } files[] = {
-        {version, little, VIEW("ctorch", "2", "8", "1", "8"), keys, 12, TXL_FORMAT,
-         "reaches beyond its storage of 8 elements"},
-        {version, little, twofold, keys, 12, TXL_FORMAT, "storage 0 has two sizes"},
-        {version, little, VIEW("ctorch", "5", "8", "0", "1"), keys, 12, TXL_FORMAT,
-         "in a way that torch.save does not"},
-        {"I1000\n.", little, object, keys, 12, TXL_UNSUPPORTED, "expected version 1001"},
-        {version, "(dVlittle_endian\nI00\ns.", object, keys, 12, TXL_UNSUPPORTED,
-         "not little-endian"},
-        {version, little, object, "(lV1\na.", 12, TXL_FORMAT, "names one that no tensor refers to"},
-        {version, little, object, "(lV0\naV0\na.", 12, TXL_FORMAT, "or one twice"},
-        {version, little, object, "(l.", 12, TXL_FORMAT, "storage 0 is not in the file"},
-        {version, little, object, "I7\n.", 12, TXL_FORMAT, "expected a list of storages"},
-        {version, little, object, keys, 11, TXL_FORMAT, "storage 0 has 11 elements, expected 12"},
-    };
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        assert_not_opened(write_legacy(files[i].version, files[i].facts, files[i].object,
-                                       files[i].keys, files[i].n_item),
-                          files[i].status, files[i].message);
+static const struct {
+    const char *version, *facts, *object, *keys;
+    uint64_t n_item;
+    txl_status status;
+    const char *message;
+} legacy_files[] = {
+    {version, little, VIEW("ctorch", "2", "8", "1", "8"), keys, 12, TXL_FORMAT,
+     "reaches beyond its storage of 8 elements"},
+    {version, little, twofold, keys, 12, TXL_FORMAT, "storage 0 has two sizes"},
+    {version, little, VIEW("ctorch", "5", "8", "0", "1"), keys, 12, TXL_FORMAT,
+     "in a way that torch.save does not"},
+    {"I1000\n.", little, legacy_object, keys, 12, TXL_UNSUPPORTED, "expected version 1001"},
+    {version, "(dVlittle_endian\nI00\ns.", legacy_object, keys, 12, TXL_UNSUPPORTED,
+     "not little-endian"},
+    {version, little, legacy_object, "(lV1\na.", 12, TXL_FORMAT,
+     "names one that no tensor refers to"},
+    {version, little, legacy_object, "(lV0\naV0\na.", 12, TXL_FORMAT, "or one twice"},
+    {version, little, legacy_object, "(l.", 12, TXL_FORMAT, "storage 0 is not in the file"},
+    {version, little, legacy_object, "I7\n.", 12, TXL_FORMAT, "expected a list of storages"},
+    {version, little, legacy_object, keys, 11, TXL_FORMAT,
+     "storage 0 has 11 elements, expected 12"},
+};
+
+TEST_EACH(test_legacy_refused, legacy_files) {
+    assert_not_opened(write_legacy(row->version, row->facts, row->object, row->keys, row->n_item),
+                      row->status, row->message);
 }
 
 /* ---- safetensors -------------------------------------------------------------------------- */
 
-static const char *write_safetensors(const char *header, size_t n_data) {
-    static struct buffer file;
+static const char *write_header(const char *header, size_t n_data) {
     static const unsigned char data[256];
-    file.size = 0;
-    ADD(&file, "8", strlen(header));
-    add(&file, header, strlen(header));
-    add(&file, data, n_data);
-    return write_file("model.safetensors", file.at, file.size);
+    return write_safetensors("model.safetensors", header, data, n_data);
+}
+
+#define TENSOR(dtype, shape, offsets)                                                              \
+    "{\"dtype\":\"" dtype "\",\"shape\":[" shape "],\"data_offsets\":[" offsets "]}"
+static const struct {
+    const char *header;
+    size_t n_data;
+    txl_status status;
+    const char *message;
+} wrong_headers[] = {
+    {"{\"a\":" TENSOR("F32", "1", "0,4") "}", 3, TXL_FORMAT, "not within the file"},
+    {"{\"a\":" TENSOR("F32", "1", "0,4") "}", 5, TXL_FORMAT, "the tensors end at byte 4"},
+    {"{\"a\":" TENSOR("F32", "1", "4,8") "}", 8, TXL_FORMAT, "hole at byte 0"},
+    {"{\"a\":" TENSOR("F32", "2", "0,4") "}", 8, TXL_FORMAT, "do not fit its shape"},
+    {"{\"a\":" TENSOR("F32", "1", "4,0") "}", 8, TXL_FORMAT, "not within the file"},
+    {"{\"a\":" TENSOR("F32", "1", "-4,0") "}", 8, TXL_FORMAT, "not within the file"},
+    {"{\"a\":" TENSOR("F32", "1", "0") "}", 8, TXL_FORMAT, "not within the file"},
+    {"{\"a\":" TENSOR("F32", "-1", "0,4") "}", 8, TXL_FORMAT, "not made of numbers"},
+    {"{\"a\":" TENSOR("F32", "1e9", "0,4") "}", 8, TXL_FORMAT, "not made of numbers"},
+    {"{\"a\":" TENSOR("F32", "4294967296,4294967296", "0,0") "}", 0, TXL_FORMAT,
+     "do not fit its shape"},
+    {"{\"a\":" TENSOR("F32", "4611686018427387904", "0,0") "}", 0, TXL_FORMAT,
+     "do not fit its shape"},
+    {"{\"a\":" TENSOR("F4", "1", "0,4") "}", 4, TXL_UNSUPPORTED, "dtype F4 is not known"},
+    {"{\"a\":" TENSOR("U8", "1,1,1,1,1,1,1,1,1", "0,1") "}", 1, TXL_UNSUPPORTED,
+     "more dimensions than 8"},
+    {"{\"a\":" TENSOR("U8", "2", "0,2") ",\"b\":" TENSOR("U8", "2", "1,3") "}", 3, TXL_FORMAT,
+     "overlap"},
+    {"{\"a\":" TENSOR("U8", "1", "0,1") ",\"a\":" TENSOR("U8", "1", "1,2") "}", 2, TXL_FORMAT,
+     "duplicate object key"},
+    {"{\"a\":[]}", 0, TXL_FORMAT, "tensor a: expected a dtype"},
+    {"{\"a\":{\"dtype\":\"U8\"}}", 0, TXL_FORMAT, "tensor a: expected a shape"},
+    {"{", 0, TXL_FORMAT, "the header is not JSON"},
+    {"{]", 0, TXL_FORMAT, "the header is not JSON"},
+};
+#undef TENSOR
+
+TEST_EACH(test_safetensors_refused, wrong_headers) {
+    assert_not_opened(write_header(row->header, row->n_data), row->status, row->message);
 }
 
 TEST(test_safetensors) {
@@ -595,7 +636,7 @@ TEST(test_safetensors) {
                                "\"b\":{\"dtype\":\"BF16\",\"shape\":[2,0],\"data_offsets\":[4,4]},"
                                "\"c\":{\"dtype\":\"F8_E4M3\",\"shape\":[2],\"data_offsets\":[4,6]},"
                                "\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]}}";
-    struct checkpoint *checkpoint = open_or_fail(write_safetensors(good, 6));
+    struct checkpoint *checkpoint = open_or_fail(write_header(good, 6));
     assert_int_equal(checkpoint_n_tensor(checkpoint), 3);
     assert_int_equal(find_or_fail(checkpoint, "a")->n_dim, 0);
     assert_int_equal(find_or_fail(checkpoint, "b")->n_element, 0);
@@ -603,43 +644,6 @@ TEST(test_safetensors) {
                         "float8_e4m3fn");
     checkpoint_close(checkpoint);
 
-#define TENSOR(dtype, shape, offsets)                                                              \
-    "{\"dtype\":\"" dtype "\",\"shape\":[" shape "],\"data_offsets\":[" offsets "]}"
-    static const struct {
-        const char *header;
-        size_t n_data;
-        txl_status status;
-        const char *message;
-    } files[] = {
-        {"{\"a\":" TENSOR("F32", "1", "0,4") "}", 3, TXL_FORMAT, "not within the file"},
-        {"{\"a\":" TENSOR("F32", "1", "0,4") "}", 5, TXL_FORMAT, "the tensors end at byte 4"},
-        {"{\"a\":" TENSOR("F32", "1", "4,8") "}", 8, TXL_FORMAT, "hole at byte 0"},
-        {"{\"a\":" TENSOR("F32", "2", "0,4") "}", 8, TXL_FORMAT, "do not fit its shape"},
-        {"{\"a\":" TENSOR("F32", "1", "4,0") "}", 8, TXL_FORMAT, "not within the file"},
-        {"{\"a\":" TENSOR("F32", "1", "-4,0") "}", 8, TXL_FORMAT, "not within the file"},
-        {"{\"a\":" TENSOR("F32", "1", "0") "}", 8, TXL_FORMAT, "not within the file"},
-        {"{\"a\":" TENSOR("F32", "-1", "0,4") "}", 8, TXL_FORMAT, "not made of numbers"},
-        {"{\"a\":" TENSOR("F32", "1e9", "0,4") "}", 8, TXL_FORMAT, "not made of numbers"},
-        {"{\"a\":" TENSOR("F32", "4294967296,4294967296", "0,0") "}", 0, TXL_FORMAT,
-         "do not fit its shape"},
-        {"{\"a\":" TENSOR("F32", "4611686018427387904", "0,0") "}", 0, TXL_FORMAT,
-         "do not fit its shape"},
-        {"{\"a\":" TENSOR("F4", "1", "0,4") "}", 4, TXL_UNSUPPORTED, "dtype F4 is not known"},
-        {"{\"a\":" TENSOR("U8", "1,1,1,1,1,1,1,1,1", "0,1") "}", 1, TXL_UNSUPPORTED,
-         "more dimensions than 8"},
-        {"{\"a\":" TENSOR("U8", "2", "0,2") ",\"b\":" TENSOR("U8", "2", "1,3") "}", 3, TXL_FORMAT,
-         "overlap"},
-        {"{\"a\":" TENSOR("U8", "1", "0,1") ",\"a\":" TENSOR("U8", "1", "1,2") "}", 2, TXL_FORMAT,
-         "duplicate object key"},
-        {"{\"a\":[]}", 0, TXL_FORMAT, "tensor a: expected a dtype"},
-        {"{\"a\":{\"dtype\":\"U8\"}}", 0, TXL_FORMAT, "tensor a: expected a shape"},
-        {"{", 0, TXL_FORMAT, "the header is not JSON"},
-        {"{]", 0, TXL_FORMAT, "the header is not JSON"},
-    };
-#undef TENSOR
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        assert_not_opened(write_safetensors(files[i].header, files[i].n_data), files[i].status,
-                          files[i].message);
     static const char huge[] = "\xff\xff\xff\xff\xff\xff\xff\xff{}";
     assert_not_opened(write_file("huge.safetensors", huge, sizeof huge - 1), TXL_FORMAT,
                       "a safetensors header of 18446744073709551615 bytes");
@@ -647,30 +651,31 @@ TEST(test_safetensors) {
 
 /* ---- Shards, directories, other files ----------------------------------------------------- */
 
-TEST(test_shards) {
-    write_safetensors("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1);
-    static const struct {
-        const char *index;
-        txl_status status;
-        const char *message;
-    } indexes[] = {
-        {"{\"weight_map\":{\"a\":\"../x\"}}", TXL_FORMAT, "names the file \"../x\""},
-        {"{\"weight_map\":{\"a\":\"/etc/passwd\"}}", TXL_FORMAT, "in the same folder"},
-        {"{\"weight_map\":{\"a\":\"..\"}}", TXL_FORMAT, "in the same folder"},
-        {"{\"weight_map\":{\"a\":\"\"}}", TXL_FORMAT, "in the same folder"},
-        {"{\"weight_map\":{\"a\":1}}", TXL_FORMAT, "tensor a: expected a file name"},
-        {"{\"weight_map\":{\"a\":\"missing\"}}", TXL_IO, "No such file"},
-        {"{\"weight_map\":{\"a\":\"model.safetensors\",\"b\":\"model.safetensors\"}}", TXL_FORMAT,
-         "tensor b is in none of the shards"},
-        {"{\"weight_map\":{}}", TXL_FORMAT, "with a weight_map"},
-        {"[]", TXL_FORMAT, "with a weight_map"},
-        {"{", TXL_FORMAT, "not JSON"},
-    };
-    for (size_t i = 0; i < sizeof indexes / sizeof *indexes; i++)
-        assert_not_opened(
-            write_file("model.safetensors.index.json", indexes[i].index, strlen(indexes[i].index)),
-            indexes[i].status, indexes[i].message);
+static const struct {
+    const char *index;
+    txl_status status;
+    const char *message;
+} wrong_indexes[] = {
+    {"{\"weight_map\":{\"a\":\"../x\"}}", TXL_FORMAT, "names the file \"../x\""},
+    {"{\"weight_map\":{\"a\":\"/etc/passwd\"}}", TXL_FORMAT, "in the same folder"},
+    {"{\"weight_map\":{\"a\":\"..\"}}", TXL_FORMAT, "in the same folder"},
+    {"{\"weight_map\":{\"a\":\"\"}}", TXL_FORMAT, "in the same folder"},
+    {"{\"weight_map\":{\"a\":1}}", TXL_FORMAT, "tensor a: expected a file name"},
+    {"{\"weight_map\":{\"a\":\"missing\"}}", TXL_IO, "No such file"},
+    {"{\"weight_map\":{\"a\":\"model.safetensors\",\"b\":\"model.safetensors\"}}", TXL_FORMAT,
+     "tensor b is in none of the shards"},
+    {"{\"weight_map\":{}}", TXL_FORMAT, "with a weight_map"},
+    {"[]", TXL_FORMAT, "with a weight_map"},
+    {"{", TXL_FORMAT, "not JSON"},
+};
 
+TEST_EACH(test_shards_refused, wrong_indexes) {
+    write_header("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1);
+    assert_not_opened(write_file("model.safetensors.index.json", row->index, strlen(row->index)),
+                      row->status, row->message);
+}
+
+TEST(test_shards) {
     static const char good[] = "{\"weight_map\":{\"a\":\"model.safetensors\"}}";
     struct checkpoint *checkpoint = open_or_fail(write_file("x.index.json", good, sizeof good - 1));
     assert_int_equal(checkpoint_n_tensor(checkpoint), 1);
@@ -684,11 +689,10 @@ TEST(test_many_shards) {
     for (int i = 0; i < TOO_MANY; i++) {
         static const char header[] =
             "{\"t%d\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}";
-        char name[32], bytes[128];
-        int n = snprintf(bytes + 8, sizeof bytes - 8, header, i);
-        memcpy(bytes, &(uint64_t){(uint64_t)n}, 8);
+        char name[32], tensor[128];
+        snprintf(tensor, sizeof tensor, header, i);
         snprintf(name, sizeof name, "shard%d", i);
-        write_file(name, bytes, 8 + (size_t)n + 1);
+        write_safetensors(name, tensor, "", 1);
         length += (size_t)sprintf(index + length, "%s\"t%d\":\"%s\"", i ? "," : "", i, name);
     }
     length += (size_t)sprintf(index + length, "}}");
@@ -696,33 +700,36 @@ TEST(test_many_shards) {
                       "more than 512 shards");
 }
 
-TEST(test_other_files) {
-    static const struct {
-        const char *name, *content;
-        const char *message;
-    } files[] = {
-        {"a.bin", "version https://git-lfs.github.com/spec/v1\n", "a git-LFS pointer"},
-        {"b.bin", "<!DOCTYPE html>", "a web page"},
-        {"c.bin", "<HTML>", "a web page"},
-        {"checkpoint", "model_checkpoint_path: \"model.ckpt-0\"\n", "a TensorFlow checkpoint"},
-        {"model.ckpt-0.data-00000-of-00001", "x", "a TensorFlow checkpoint"},
-        {"model.ckpt-0.meta", "x", "a TensorFlow checkpoint"},
-        {"tf.index", "....\x57\xfb\x80\x8b\x24\x75\x47\xdb", "a TensorFlow checkpoint"},
-        {"tf_model.h5", "\x89HDF\r\n\x1a\n", "weights for TensorFlow or Flax"},
-        {"flax_model.msgpack", "x", "weights for TensorFlow or Flax"},
-        {"model.gz", "\x1f\x8b\x08", "packed with gzip"},
-        {"model.gguf", "GGUF", "a GGUF file"},
-        {"model.txl", "\x93TXL\r\n\x1a\n", "a weights file of txl, converted already"},
-        {"text.memory", "\x93TXM\r\n\x1a\n", "a memory that txl saved"},
-        {"text.txz", "\x93TXZ\r\n\x1a\n", "a text that txl compress made"},
-        {"text.txe", "\x93TXE\r\n\x1a\n", "a text that txl compress made"},
-        {"notes.txt", "hello",
-         "neither a torch.save nor a safetensors file; it begins with the "
-         "bytes 68 65"},
-    };
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        assert_not_opened(write_file(files[i].name, files[i].content, strlen(files[i].content)),
-                          TXL_UNSUPPORTED, files[i].message);
+static const struct {
+    const char *name, *content;
+    const char *message;
+} other_files[] = {
+    {"a.bin", "version https://git-lfs.github.com/spec/v1\n", "a git-LFS pointer"},
+    {"b.bin", "<!DOCTYPE html>", "a web page"},
+    {"c.bin", "<HTML>", "a web page"},
+    {"checkpoint", "model_checkpoint_path: \"model.ckpt-0\"\n", "a TensorFlow checkpoint"},
+    {"model.ckpt-0.data-00000-of-00001", "x", "a TensorFlow checkpoint"},
+    {"model.ckpt-0.meta", "x", "a TensorFlow checkpoint"},
+    {"tf.index", "....\x57\xfb\x80\x8b\x24\x75\x47\xdb", "a TensorFlow checkpoint"},
+    {"tf_model.h5", "\x89HDF\r\n\x1a\n", "weights for TensorFlow or Flax"},
+    {"flax_model.msgpack", "x", "weights for TensorFlow or Flax"},
+    {"model.gz", "\x1f\x8b\x08", "packed with gzip"},
+    {"model.gguf", "GGUF", "a GGUF file"},
+    {"model.txl", "\x93TXL\r\n\x1a\n", "a weights file of txl, converted already"},
+    {"text.memory", "\x93TXM\r\n\x1a\n", "a memory that txl saved"},
+    {"text.txz", "\x93TXZ\r\n\x1a\n", "a text that txl compress made"},
+    {"text.txe", "\x93TXE\r\n\x1a\n", "a text that txl compress made"},
+    {"notes.txt", "hello",
+     "neither a torch.save nor a safetensors file; it begins with the "
+     "bytes 68 65"},
+};
+
+TEST_EACH(test_other_files, other_files) {
+    assert_not_opened(write_file(row->name, row->content, strlen(row->content)), TXL_UNSUPPORTED,
+                      row->message);
+}
+
+TEST(test_no_files) {
     unsigned char tar[512] = "pickle";
     memcpy(tar + 257, "ustar", 5);
     assert_not_opened(write_file("old.pt", tar, sizeof tar), TXL_UNSUPPORTED, "a tar archive");
@@ -768,18 +775,21 @@ static void open_and_read(const char *path) {
 }
 
 /* The objects of a zip take some kilobytes at its start, those of a legacy file more. */
-TEST(test_damage) {
-    static const struct {
-        const char *path;
-        size_t size_altered;
-    } files[] = {
-        {"enwik8-zip/model.pt", 12000},
-        {"enwik8-legacy/model.pt", 40000},
-        {"half-precision/model.pt", 30000},
-        {"hf-safetensors/model.safetensors", 5000},
-    };
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        abuse_file(case_path(files[i].path), "damaged", files[i].size_altered, 400, open_and_read);
+static const struct {
+    const char *path;
+    size_t size_altered;
+} damaged_files[] = {
+    {"enwik8-zip/model.pt", 12000},
+    {"enwik8-legacy/model.pt", 40000},
+    {"half-precision/model.pt", 30000},
+    {"hf-safetensors/model.safetensors", 5000},
+};
+
+TEST_EACH(test_damage, damaged_files) {
+    abuse_file(case_path(row->path), "damaged", row->size_altered, 400, open_and_read);
+}
+
+TEST(test_damaged_shards) {
     abuse_file(case_path("hf-sharded/pytorch_model.bin.index.json"), "damaged.index.json", 5000,
                400, open_and_read);
 }

@@ -14,18 +14,6 @@ static void convert_to(const char *source, const struct convert_options *options
         fail_msg("%s: %s", source, error.message);
 }
 
-static void assert_refused(const char *source, const struct convert_options *options,
-                           txl_status status, const char *text) {
-    txl_error error;
-    const char *output = scratch_path("refused.txl");
-    txl_status got = convert_checkpoint(source, output, options, &error);
-    if (!got)
-        fail_msg("%s: converted, where \"%s\" was expected", source, text);
-    assert_says(&error, text);
-    assert_int_equal(got, status);
-    assert_int_not_equal(access(output, F_OK), 0);
-}
-
 static struct convert_options defaults(void) {
     struct convert_options o;
     convert_options_init(&o);
@@ -54,24 +42,23 @@ static void run(const char *folder, const char *what) {
 /* ---- XLNet -------------------------------------------------------------------------------- */
 
 /* The same network as in the PyTorch case: the file is the same to the byte. */
-TEST(an_xlnet_is_that_of_pytorch) {
-    static const char *const names[] = {"one-bias", "half-precision", "sharded", "narrow-heads"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        struct convert_options o = defaults();
-        char of_pytorch[64], of_tensorflow[64];
-        snprintf(of_pytorch, sizeof of_pytorch, "xlnet/%s", names[i]);
-        snprintf(of_tensorflow, sizeof of_tensorflow, "tensorflow/xlnet-%s", names[i]);
-        o.vocabulary = case_file(of_pytorch, "spiece.model");
-        convert_to(case_path(of_pytorch), &o, scratch_path("a.txl"));
-        convert_to(case_path(of_tensorflow), &o, scratch_path("b.txl"));
-        size_t n, m;
-        unsigned char *a = read_file(scratch_path("a.txl"), &n);
-        unsigned char *b = read_file(scratch_path("b.txl"), &m);
-        assert_int_equal(n, m);
-        assert_memory_equal(a, b, n);
-        free(a);
-        free(b);
-    }
+static const char *const xlnets[] = {"one-bias", "half-precision", "sharded", "narrow-heads"};
+
+TEST_EACH(an_xlnet_is_that_of_pytorch, xlnets) {
+    struct convert_options o = defaults();
+    char of_pytorch[64], of_tensorflow[64];
+    snprintf(of_pytorch, sizeof of_pytorch, "xlnet/%s", *row);
+    snprintf(of_tensorflow, sizeof of_tensorflow, "tensorflow/xlnet-%s", *row);
+    o.vocabulary = case_file(of_pytorch, "spiece.model");
+    convert_to(case_path(of_pytorch), &o, scratch_path("a.txl"));
+    convert_to(case_path(of_tensorflow), &o, scratch_path("b.txl"));
+    size_t n, m;
+    unsigned char *a = read_file(scratch_path("a.txl"), &n);
+    unsigned char *b = read_file(scratch_path("b.txl"), &m);
+    assert_int_equal(n, m);
+    assert_memory_equal(a, b, n);
+    free(a);
+    free(b);
 }
 
 enum { N_ID = 40 };
@@ -109,41 +96,49 @@ TEST(segments_play_no_part) {
 
 static const char xlnet[] = "tensorflow/xlnet-one-bias";
 
-TEST(an_xlnet_agrees_with_its_config) {
-    static const struct {
-        const char *alter, *message;
-    } altered[] = {
-        {"sed -i 's/\"n_head\": 2/\"n_head\": 3/' xlnet_config.json",
-         "xlnet_config.json: n_head is stated as 3, but the tensors are those of 2"},
-        {"sed -i 's/\"n_token\": 300/\"n_token\": 301/' xlnet_config.json",
-         "xlnet_config.json: n_token is stated as 301, but the tensors are those of 300"},
-        {"sed -i 's/\"untie_r\": false/\"untie_r\": true/' xlnet_config.json",
-         "xlnet_config.json's untie_r is true, but model/transformer/r_w_bias is one for all"},
-        {"rm xlnet_config.json", "add --activation"},
-    };
+static const struct {
+    const char *alter, *message;
+} altered_configs[] = {
+    {"sed -i 's/\"n_head\": 2/\"n_head\": 3/' xlnet_config.json",
+     "xlnet_config.json: n_head is stated as 3, but the tensors are those of 2"},
+    {"sed -i 's/\"n_token\": 300/\"n_token\": 301/' xlnet_config.json",
+     "xlnet_config.json: n_token is stated as 301, but the tensors are those of 300"},
+    {"sed -i 's/\"untie_r\": false/\"untie_r\": true/' xlnet_config.json",
+     "xlnet_config.json's untie_r is true, but model/transformer/r_w_bias is one for all"},
+};
+
+TEST_EACH(an_xlnet_agrees_with_its_config, altered_configs) {
     struct convert_options o = defaults();
     char vocabulary[4096];
     snprintf(vocabulary, sizeof vocabulary, "%s", case_path("xlnet/one-bias/spiece.model"));
     o.vocabulary = vocabulary;
-    for (size_t i = 0; i < sizeof altered / sizeof *altered; i++) {
-        const char *folder = copy_case(xlnet);
-        run(folder, altered[i].alter);
-        assert_refused(folder, &o, i == 3 ? TXL_ARGUMENT : TXL_FORMAT, altered[i].message);
-    }
-    /* Everything but the activation follows from the tensors. */
+    const char *folder = copy_case(xlnet);
+    run(folder, row->alter);
+    assert_not_converted(folder, &o, TXL_FORMAT, row->message);
+}
+
+TEST(an_xlnet_without_its_config_has_no_activation) {
+    struct convert_options o = defaults();
+    char vocabulary[4096];
+    snprintf(vocabulary, sizeof vocabulary, "%s", case_path("xlnet/one-bias/spiece.model"));
+    o.vocabulary = vocabulary;
+    const char *folder = copy_case(xlnet);
+    run(folder, "rm xlnet_config.json");
+    assert_not_converted(folder, &o, TXL_ARGUMENT, "add --activation");
+    /* Everything else follows from the tensors. */
     o.activation = "gelu-tanh";
-    convert_to(scratch_path("copy"), &o, scratch_path("a.txl"));
+    convert_to(folder, &o, scratch_path("a.txl"));
 }
 
 TEST(an_xlnet_takes_no_facts_of_a_transformer_xl) {
     struct convert_options o = defaults();
     o.layer_norm_eps = 1e-12;
-    assert_refused(case_path(xlnet), &o, TXL_ARGUMENT,
-                   "--layer-norm-eps means nothing to an XLNet");
+    assert_not_converted(case_path(xlnet), &o, TXL_ARGUMENT,
+                         "--layer-norm-eps means nothing to an XLNet");
     o = defaults();
     o.same_length_reach = "mem_len";
-    assert_refused(case_path(xlnet), &o, TXL_ARGUMENT,
-                   "--same-length-reach means nothing to an XLNet");
+    assert_not_converted(case_path(xlnet), &o, TXL_ARGUMENT,
+                         "--same-length-reach means nothing to an XLNet");
 }
 
 /* ---- Transformer-XL ----------------------------------------------------------------------- */
@@ -172,35 +167,6 @@ static json_t *load(const char *folder, const char *name) {
     return json;
 }
 
-/* Scores the run's tokens with the file's own settings, which are those of the run.  The tolerance
- * is what f32 arithmetic may differ from the reference's float64. */
-static void assert_scores(const txl_model *model, const json_t *expect, const json_t *run,
-                          double tolerance, const char *name) {
-    const json_t *tokens = json_object_get(expect, "tokens"), *nats = json_object_get(run, "nats");
-    const size_t n = json_array_size(nats);
-    int32_t *ids = calloc(n + 1, sizeof *ids);
-    float *scores = calloc(n, sizeof *scores);
-    assert_true(ids && scores && n > 0 && n < json_array_size(tokens));
-    for (size_t i = 0; i <= n; i++)
-        ids[i] = (int32_t)json_integer_value(json_array_get(tokens, i));
-    txl_settings settings;
-    txl_session *session;
-    txl_error error;
-    txl_model_defaults(model, &settings);
-    settings.threads = 1;
-    assert_int_equal(txl_session_new(model, &settings, &session, &error), TXL_OK);
-    assert_int_equal(txl_session_score(session, ids, n, ids + 1, scores, &error), TXL_OK);
-    for (size_t i = 0; i < n; i++) {
-        double expected = json_real_value(json_array_get(nats, i));
-        if (!(fabs(scores[i] - expected) <= tolerance))
-            fail_msg("%s: token %zu: %.7f nats, expected %.7f", name, i, (double)scores[i],
-                     expected);
-    }
-    txl_session_free(session);
-    free(ids);
-    free(scores);
-}
-
 /* Converts the folder for each run, and scores with the settings that the file then has. */
 static void assert_case(const char *folder, double tolerance) {
     json_t *expect = load(folder, "tf_expect.json"), *run_of;
@@ -208,39 +174,35 @@ static void assert_case(const char *folder, double tolerance) {
     assert_true(json_array_size(json_object_get(expect, "runs")) > 0);
     json_array_foreach(json_object_get(expect, "runs"), i, run_of) {
         struct convert_options o = defaults();
-        txl_model *model;
-        txl_error error;
         state_lengths(&o, run_of);
         const bool is_xlnet = strstr(folder, "xlnet") != NULL;
         if (is_xlnet)
             o.same_length = CONVERT_UNSET; /* it sees both sides */
-        convert_to(folder, &o, scratch_path("a.txl"));
-        if (txl_model_open(scratch_path("a.txl"), 1, &model, &error))
-            fail_msg("%s: %s", folder, error.message);
+        txl_model *model = convert_or_fail(folder, &o);
         assert_string_equal(txl_model_same_length_reach(model), is_xlnet ? "" : "mem_len + 1");
         assert_true(txl_model_layer_norm_eps(model) == 1e-12);
-        assert_scores(model, expect, run_of, tolerance, folder);
+        assert_run(model, expect, run_of, tolerance, folder);
         txl_model_close(model);
     }
     json_decref(expect);
 }
 
-TEST(every_token_is_as_in_tensorflow) {
-    static const char *const names[] = {"tf-text8",
-                                        "tf-enwik8-adam",
-                                        "tf-half",
-                                        "tf-lm1b",
-                                        "tf-lm1b-shared",
-                                        "tf-projected",
-                                        "tf-projected-div1",
-                                        "tf-characters",
-                                        "tf-tied-biases",
-                                        "tf-wt103",
-                                        "tf-wt103-big-endian",
-                                        "tf-wt103-partitioned",
-                                        "tf-wt103-two-shards"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        assert_case(case_file("tensorflow", names[i]), 2e-4);
+static const char *const transformer_xls[] = {"tf-text8",
+                                              "tf-enwik8-adam",
+                                              "tf-half",
+                                              "tf-lm1b",
+                                              "tf-lm1b-shared",
+                                              "tf-projected",
+                                              "tf-projected-div1",
+                                              "tf-characters",
+                                              "tf-tied-biases",
+                                              "tf-wt103",
+                                              "tf-wt103-big-endian",
+                                              "tf-wt103-partitioned",
+                                              "tf-wt103-two-shards"};
+
+TEST_EACH(every_token_is_as_in_tensorflow, transformer_xls) {
+    assert_case(case_file("tensorflow", *row), 2e-4);
 }
 
 /* ---- Adam's moments ----------------------------------------------------------------------- */
@@ -306,20 +268,19 @@ static void assert_learns(const char *folder, const json_t *tokens, const json_t
     free(nats);
 }
 
-TEST(models_learn_by_moments) {
-    static const char *const names[] = {"tensorflow/tf-enwik8-adam", "tensorflow/tf-wt103"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *folder = case_path(names[i]);
-        json_t *runs = load(folder, "dynamic.json"), *run_of;
-        json_t *expect = load(folder, "tf_expect.json");
-        size_t r;
-        assert_int_equal(json_array_size(runs), 2);
-        json_array_foreach(runs, r, run_of) {
-            assert_learns(folder, json_object_get(expect, "tokens"), run_of);
-        }
-        json_decref(runs);
-        json_decref(expect);
+static const char *const with_moments[] = {"tensorflow/tf-enwik8-adam", "tensorflow/tf-wt103"};
+
+TEST_EACH(models_learn_by_moments, with_moments) {
+    const char *folder = case_path(*row);
+    json_t *runs = load(folder, "dynamic.json"), *run_of;
+    json_t *expect = load(folder, "tf_expect.json");
+    size_t r;
+    assert_int_equal(json_array_size(runs), 2);
+    json_array_foreach(runs, r, run_of) {
+        assert_learns(folder, json_object_get(expect, "tokens"), run_of);
     }
+    json_decref(runs);
+    json_decref(expect);
 }
 
 static txl_status take_nothing(void *context, const char *tensor, uint64_t first, const float *x,
@@ -341,27 +302,25 @@ static char *described(const char *source) {
     return settings;
 }
 
-TEST(moments_of_others_are_refused) {
-    static const struct {
-        const char *source, *model, *message;
-    } cases[] = {
-        {"tensorflow/tf-wt103", "tensorflow/tf-enwik8-adam", "another model's: its n_token is not"},
-        {"tensorflow/tf-wt103", "tensorflow/tf-tied-biases", "another model's: its "},
-        {"tensorflow/xlnet-clamp", "tensorflow/tf-wt103", "another model's: its family is not"},
-        {"tensorflow/tf-text8", "tensorflow/tf-text8", "/Adam_1 is missing"},
-        {"hf-bin", "hf-bin", "not a TensorFlow checkpoint; only these have moments"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char *settings = described(case_path(cases[i].model));
-        txl_error error;
-        int taken = 0;
-        if (!convert_read_moments(case_path(cases[i].source), settings, take_nothing, &taken,
-                                  &error))
-            fail_msg("%s: taken for %s", cases[i].source, cases[i].model);
-        assert_says(&error, cases[i].message);
-        assert_int_equal(taken, 0);
-        free(settings);
-    }
+static const struct {
+    const char *source, *model, *message;
+} others[] = {
+    {"tensorflow/tf-wt103", "tensorflow/tf-enwik8-adam", "another model's: its n_token is not"},
+    {"tensorflow/tf-wt103", "tensorflow/tf-tied-biases", "another model's: its "},
+    {"tensorflow/xlnet-clamp", "tensorflow/tf-wt103", "another model's: its family is not"},
+    {"tensorflow/tf-text8", "tensorflow/tf-text8", "/Adam_1 is missing"},
+    {"hf-bin", "hf-bin", "not a TensorFlow checkpoint; only these have moments"},
+};
+
+TEST_EACH(moments_of_others_are_refused, others) {
+    char *settings = described(case_path(row->model));
+    txl_error error;
+    int taken = 0;
+    if (!convert_read_moments(case_path(row->source), settings, take_nothing, &taken, &error))
+        fail_msg("%s: taken for %s", row->source, row->model);
+    assert_says(&error, row->message);
+    assert_int_equal(taken, 0);
+    free(settings);
 }
 
 enum { N_GENUINE = 4, N_GENUINE_TRANSFORMER_XL = 3 };
@@ -518,83 +477,87 @@ TEST(genuine_outputs_are_tensorflow_s) {
         assert_outputs(genuine_folder(i).text);
 }
 
-TEST(the_tensors_tell_the_shape) {
-    static const struct {
-        const char *name;
-        const char *settings[6];
-    } cases[] = {
-        {"tf-lm1b",
-         {"\"tied_projections\":[false,false,false]", "\"proj_same_dim\":false", "\"div_val\":4",
-          "\"cutoffs\":[393,786]", "\"biases_per_layer\":false", "\"tokenizer\":\"lm1b\""}},
-        {"tf-projected-div1",
-         {"\"tied_projections\":[false,true,true,true]", "\"div_val\":1",
-          "\"cutoffs\":[262,524,786]", "\"tied_weights\":true", "\"pre_lnorm\":false",
-          "\"memory_start\":\"zeros\""}},
-        {"tf-text8",
-         {"\"tied_projections\":[false]", "\"cutoffs\":[]", "\"cluster_order\":\"forward\"",
-          "\"tokenizer\":\"text8\"", "\"same_length_reach\":\"mem_len + 1\"",
-          "\"layer_norm_eps\":9.99"}},
-        {"tf-wt103-partitioned",
-         {"\"tied_projections\":[false,true,true,true]", "\"div_val\":4",
-          "\"cutoffs\":[262,524,786]", "\"tokenizer\":\"words\"", "\"mem_len\":null",
-          "\"tgt_len\":null"}},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char *settings = described(case_file("tensorflow", cases[i].name));
-        for (size_t k = 0; k < 6; k++)
-            if (!strstr(settings, cases[i].settings[k]))
-                fail_msg("%s: %s is not in %s", cases[i].name, cases[i].settings[k], settings);
-        free(settings);
-    }
+static const struct {
+    const char *name;
+    const char *settings[6];
+} shapes[] = {
+    {"tf-lm1b",
+     {"\"tied_projections\":[false,false,false]", "\"proj_same_dim\":false", "\"div_val\":4",
+      "\"cutoffs\":[393,786]", "\"biases_per_layer\":false", "\"tokenizer\":\"lm1b\""}},
+    {"tf-projected-div1",
+     {"\"tied_projections\":[false,true,true,true]", "\"div_val\":1", "\"cutoffs\":[262,524,786]",
+      "\"tied_weights\":true", "\"pre_lnorm\":false", "\"memory_start\":\"zeros\""}},
+    {"tf-text8",
+     {"\"tied_projections\":[false]", "\"cutoffs\":[]", "\"cluster_order\":\"forward\"",
+      "\"tokenizer\":\"text8\"", "\"same_length_reach\":\"mem_len + 1\"",
+      "\"layer_norm_eps\":9.99"}},
+    {"tf-wt103-partitioned",
+     {"\"tied_projections\":[false,true,true,true]", "\"div_val\":4", "\"cutoffs\":[262,524,786]",
+      "\"tokenizer\":\"words\"", "\"mem_len\":null", "\"tgt_len\":null"}},
+};
+
+TEST_EACH(the_tensors_tell_the_shape, shapes) {
+    char *settings = described(case_file("tensorflow", row->name));
+    for (size_t k = 0; k < 6; k++)
+        if (!strstr(settings, row->settings[k]))
+            fail_msg("%s: %s is not in %s", row->name, row->settings[k], settings);
+    free(settings);
 }
 
-TEST(a_transformer_xl_agrees_with_its_corpus) {
-    static const struct {
-        const char *alter, *message;
-        txl_status status;
-    } altered[] = {
-        {"sed -i 's/1573,/1574,/' data/corpus-info.json",
-         "corpus-info.json: vocab_size is stated as 1574, but the tensors are those of 1573",
-         TXL_FORMAT},
-        {"sed -i 's/ 393,/ 394,/' data/corpus-info.json",
-         "corpus-info.json: cutoff 394, but the embeddings' sizes make it 393", TXL_FORMAT},
-        {"sed -i 's/ 393,//' data/corpus-info.json",
-         "corpus-info.json: 1 cutoffs, but the tensors are those of 3 bands", TXL_FORMAT},
-        {"sed -i 's/ 1573]/ 1574]/' data/corpus-info.json",
-         "corpus-info.json: the last of the cutoffs is 1574, but the vocabulary's size is 1573",
-         TXL_FORMAT},
-        {"sed -i 's/ 1573,/ 99999999999,/' data/corpus-info.json",
-         "corpus-info.json: vocab_size is not a whole number from 1 to 16777216", TXL_FORMAT},
-        {"sed -i 's/ 1573,/ 1573.5,/' data/corpus-info.json",
-         "corpus-info.json: vocab_size is not a whole number from 1 to 16777216", TXL_FORMAT},
-        {"sed -i 's/ 1573,/ 0,/' data/corpus-info.json",
-         "corpus-info.json: vocab_size is not a whole number from 1 to 16777216", TXL_FORMAT},
-        {"sed -i 's/\\[.*\\]/393/' data/corpus-info.json",
-         "corpus-info.json: cutoffs is not a list of numbers", TXL_FORMAT},
-        {"echo 'version https://git-lfs.github.com/spec/v1' >data/corpus-info.json",
-         "corpus-info.json: a git-LFS pointer, which stands for the file", TXL_UNSUPPORTED},
-        {"sed -i 's/lm1b/novels/' data/corpus-info.json",
-         "a vocabulary of the dataset \"novels\", whose kind of text is not known; add "
-         "--tokenizer",
-         TXL_ARGUMENT},
-    };
+static const struct {
+    const char *alter, *message;
+    txl_status status;
+} altered_corpora[] = {
+    {"sed -i 's/1573,/1574,/' data/corpus-info.json",
+     "corpus-info.json: vocab_size is stated as 1574, but the tensors are those of 1573",
+     TXL_FORMAT},
+    {"sed -i 's/ 393,/ 394,/' data/corpus-info.json",
+     "corpus-info.json: cutoff 394, but the embeddings' sizes make it 393", TXL_FORMAT},
+    {"sed -i 's/ 393,//' data/corpus-info.json",
+     "corpus-info.json: 1 cutoffs, but the tensors are those of 3 bands", TXL_FORMAT},
+    {"sed -i 's/ 1573]/ 1574]/' data/corpus-info.json",
+     "corpus-info.json: the last of the cutoffs is 1574, but the vocabulary's size is 1573",
+     TXL_FORMAT},
+    {"sed -i 's/ 1573,/ 99999999999,/' data/corpus-info.json",
+     "corpus-info.json: vocab_size is not a whole number from 1 to 16777216", TXL_FORMAT},
+    {"sed -i 's/ 1573,/ 1573.5,/' data/corpus-info.json",
+     "corpus-info.json: vocab_size is not a whole number from 1 to 16777216", TXL_FORMAT},
+    {"sed -i 's/ 1573,/ 0,/' data/corpus-info.json",
+     "corpus-info.json: vocab_size is not a whole number from 1 to 16777216", TXL_FORMAT},
+    {"sed -i 's/\\[.*\\]/393/' data/corpus-info.json",
+     "corpus-info.json: cutoffs is not a list of numbers", TXL_FORMAT},
+    {"echo 'version https://git-lfs.github.com/spec/v1' >data/corpus-info.json",
+     "corpus-info.json: a git-LFS pointer, which stands for the file", TXL_UNSUPPORTED},
+    {"sed -i 's/lm1b/novels/' data/corpus-info.json",
+     "a vocabulary of the dataset \"novels\", whose kind of text is not known; add "
+     "--tokenizer",
+     TXL_ARGUMENT},
+};
+
+TEST_EACH(a_transformer_xl_agrees_with_its_corpus, altered_corpora) {
     struct convert_options o = defaults();
     o.tgt_len = 8;
     o.mem_len = 8;
     o.has_clamp_len = true;
     o.same_length = CONVERT_YES;
-    for (size_t i = 0; i < sizeof altered / sizeof *altered; i++) {
-        const char *folder = copy_case("tensorflow/tf-lm1b");
-        run(folder, altered[i].alter);
-        assert_refused(folder, &o, altered[i].status, altered[i].message);
-    }
+    const char *folder = copy_case("tensorflow/tf-lm1b");
+    run(folder, row->alter);
+    assert_not_converted(folder, &o, row->status, row->message);
+}
+
+TEST(no_option_overrides_the_corpus) {
+    struct convert_options o = defaults();
+    o.tgt_len = 8;
+    o.mem_len = 8;
+    o.has_clamp_len = true;
+    o.same_length = CONVERT_YES;
     o.cutoffs = "393,787"; /* nor do options override tensors */
-    assert_refused(copy_case("tensorflow/tf-lm1b"), &o, TXL_FORMAT,
-                   "cutoff 787, but the embeddings' sizes make it 786");
+    assert_not_converted(copy_case("tensorflow/tf-lm1b"), &o, TXL_FORMAT,
+                         "cutoff 787, but the embeddings' sizes make it 786");
     o = defaults();
-    assert_refused(copy_case("tensorflow/tf-lm1b"), &o, TXL_ARGUMENT,
-                   "add what it was trained with: --tgt-len N --mem-len N --clamp-len N "
-                   "--same-length yes|no");
+    assert_not_converted(copy_case("tensorflow/tf-lm1b"), &o, TXL_ARGUMENT,
+                         "add what it was trained with: --tgt-len N --mem-len N --clamp-len N "
+                         "--same-length yes|no");
 }
 
 /* ---- Where a checkpoint is ---------------------------------------------------------------- */
@@ -639,7 +602,8 @@ TEST(a_source_has_many_forms) {
     assert_path(folder, "copy/data/spiece.model");
     assert_path(scratch_path("copy/xlnet_model.ckpt"), "copy/data/spiece.model");
     struct convert_options o = defaults();
-    assert_refused(scratch_path("copy/xlnet_model"), &o, TXL_IO, "copy/xlnet_model: No such file");
+    assert_not_converted(scratch_path("copy/xlnet_model"), &o, TXL_IO,
+                         "copy/xlnet_model: No such file");
 }
 
 /* Data beside the link that model/ is comes before data beside what it leads to. */
@@ -653,20 +617,17 @@ TEST(model_may_be_a_link) {
     assert_path(scratch_path("copy/model/."), "copy/model/./../data/spiece.model");
 }
 
-TEST(the_output_is_no_part_of_a_checkpoint) {
-    static const char *const parts[] = {"copy/model/checkpoint",
-                                        "copy/model/xlnet_model.ckpt.index",
-                                        "copy/model/xlnet_model.ckpt.data-00000-of-00001",
-                                        "copy/model/xlnet_config.json", "copy/data/spiece.model"};
+static const char *const parts[] = {"copy/model/checkpoint", "copy/model/xlnet_model.ckpt.index",
+                                    "copy/model/xlnet_model.ckpt.data-00000-of-00001",
+                                    "copy/model/xlnet_config.json", "copy/data/spiece.model"};
+
+TEST_EACH(the_output_is_no_part_of_a_checkpoint, parts) {
     const struct convert_options o = defaults();
     const char *folder = lay_out();
     txl_error error;
     run(folder, "echo 'model_checkpoint_path: \"xlnet_model.ckpt\"' >model/checkpoint");
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        assert_int_equal(convert_checkpoint(folder, scratch_path(parts[i]), &o, &error),
-                         TXL_ARGUMENT);
-        assert_says(&error, "is read, and cannot be the output too");
-    }
+    assert_int_equal(convert_checkpoint(folder, scratch_path(*row), &o, &error), TXL_ARGUMENT);
+    assert_says(&error, "is read, and cannot be the output too");
 }
 
 /* The file `checkpoint` names the newest, by the last part of a path of the publisher's. */
@@ -693,7 +654,8 @@ TEST(the_newest_checkpoint_is_taken) {
         if (!lists[i].status)
             assert_path(folder, "copy/data/spiece.model");
         else
-            assert_refused(folder, &o, lists[i].status, "copy/model: has 2 TensorFlow checkpoints");
+            assert_not_converted(folder, &o, lists[i].status,
+                                 "copy/model: has 2 TensorFlow checkpoints");
     }
     run(folder, "rm model/other.index model/checkpoint");
     assert_path(folder, "copy/data/spiece.model");
@@ -705,48 +667,44 @@ TEST(the_newest_checkpoint_is_taken) {
 static const char *safetensors_of(const char *names) {
     char header[1024];
     snprintf(header, sizeof header, "{%s}", names);
-    uint64_t length = strlen(header);
-    FILE *file = fopen(scratch_path("a.safetensors"), "wb");
-    assert_non_null(file);
-    fwrite(&length, sizeof length, 1, file);
-    fwrite(header, 1, length, file);
-    fwrite("\0\0\0\0", 1, 4, file);
-    assert_int_equal(fclose(file), 0);
-    return scratch_path("a.safetensors");
+    return write_safetensors("a.safetensors", header, "\0\0\0\0", 4);
 }
 
 #define TENSOR(name) "\"" name "\":{\"dtype\":\"F32\",\"shape\":[1,1,1],\"data_offsets\":[0,4]}"
 
 #define EMPTY(name) "\"" name "\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[4,4]}"
 
-TEST(other_models_are_refused_by_name) {
-    static const struct {
-        const char *names, *message;
-    } models[] = {
-        {TENSOR("model/transformer/layer_0/rel_attn/q/kernel"),
-         "an XLNet without tensor model/lm_loss/bias: it is no language model; convert the model "
-         "that it was made from"},
-        {TENSOR("model/transformer/layer_0/rel_attn/q/kernel") "," EMPTY(
-             "model/sequnece_summary/summary/kernel"),
-         "model/lm_loss/bias, fine-tuned for classification: it is no language model"},
-        {TENSOR("model/transformer/layer_0/rel_attn/q/kernel") "," EMPTY("start_logits/dense/bias"),
-         "fine-tuned for answering questions"},
-        {TENSOR("layer-1/bias/.ATTRIBUTES/VARIABLE_VALUE"),
-         "an object-based checkpoint of TensorFlow 2, of other code than the published models"},
-        {TENSOR("transformer/layer_0/rel_attn/qkv/kernel") "," EMPTY(
-             "transformer/normal_softmax/bias"),
-         "the layers are a Transformer-XL's, but there is no tensor named "
-         "transformer/adaptive_softmax/bias: its variables are those of other code, such as "
-         "REMI's; save it again under the names of the authors' tf/model.py"},
-    };
-    struct convert_options o = defaults();
-    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
-        assert_refused(safetensors_of(models[i].names), &o, TXL_UNSUPPORTED, models[i].message);
+static const struct {
+    const char *names, *message;
+} other_models[] = {
+    {TENSOR("model/transformer/layer_0/rel_attn/q/kernel"),
+     "an XLNet without tensor model/lm_loss/bias: it is no language model; convert the model "
+     "that it was made from"},
+    {TENSOR("model/transformer/layer_0/rel_attn/q/kernel") "," EMPTY(
+         "model/sequnece_summary/summary/kernel"),
+     "model/lm_loss/bias, fine-tuned for classification: it is no language model"},
+    {TENSOR("model/transformer/layer_0/rel_attn/q/kernel") "," EMPTY("start_logits/dense/bias"),
+     "fine-tuned for answering questions"},
+    {TENSOR("layer-1/bias/.ATTRIBUTES/VARIABLE_VALUE"),
+     "an object-based checkpoint of TensorFlow 2, of other code than the published models"},
+    {TENSOR("transformer/layer_0/rel_attn/qkv/kernel") "," EMPTY("transformer/normal_softmax/bias"),
+     "the layers are a Transformer-XL's, but there is no tensor named "
+     "transformer/adaptive_softmax/bias: its variables are those of other code, such as "
+     "REMI's; save it again under the names of the authors' tf/model.py"},
+};
 
+TEST_EACH(other_models_are_refused_by_name, other_models) {
+    struct convert_options o = defaults();
+    assert_not_converted(safetensors_of(row->names), &o, TXL_UNSUPPORTED, row->message);
+}
+
+TEST(alxlnets_are_refused) {
+    struct convert_options o = defaults();
     write_file("xlnet_config.json", "{\"n_layer\": 12, \"untie_r\": true}", 32);
     const char *shared = safetensors_of(
         TENSOR("model/transformer/layer_0/rel_attn/q/kernel") "," EMPTY("model/lm_loss/bias"));
-    assert_refused(shared, &o, TXL_UNSUPPORTED, "12 layers that share their weights, an ALXLNet");
+    assert_not_converted(shared, &o, TXL_UNSUPPORTED,
+                         "12 layers that share their weights, an ALXLNet");
     assert_int_equal(unlink(scratch_path("xlnet_config.json")), 0);
 }
 
