@@ -28,10 +28,117 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct claim {
-    char *name; /* of the lock's file; NULL: nothing is claimed */
+/* A lock on a file beside one that a training replaces: a file that is replaced as a whole cannot
+ * keep a lock itself. */
+struct lock {
+    char *name; /* of the lock's file; NULL: nothing is locked */
     int file;
 };
+
+/* Held-out tokens below which a note says that they are few: the mean's standard error is then
+ * several hundredths of its value. */
+enum { FEW_HELD_OUT = 1000 };
+
+/* One run of the command. */
+struct train {
+    const struct train_options *options;
+    const txl_peers *peers; /* NULL: this process alone */
+    struct train_run run;
+    struct train_text text;
+    txl_ids *ids;
+    struct token_reader reader;
+    struct input whole;     /* names all texts in messages */
+    struct unknown unknown; /* of the text */
+    uint64_t n_unknown;     /* of the text and of the held-out one */
+    struct model init;      /* --init; handle NULL: a new model */
+    txl_saved *saved;       /* --resume */
+    txl_model *fresh;       /* a new model */
+    txl_trainer *trainer;
+    struct heldout heldout;
+    struct heldout also; /* --also: an unrelated text */
+    struct heldout_score also_before;
+    struct train_log log;
+    struct curves curves;
+    struct lock output, state;
+    char *prompt;   /* of the text that the model writes for the report; NULL: none yet */
+    uint64_t total; /* steps of the run, 0: the hours bound it */
+    double start;   /* the clock when the first step of this process began */
+    double seconds_before;
+    txl_error not_written, not_saved; /* why the output or the state is behind; TXL_OK: it is not */
+};
+
+/* Whether this process is the one that prints and writes files. */
+static bool is_first(const struct train *t) {
+    return !t->peers || t->peers->rank == 0;
+}
+
+static bool holds_out(const struct train_options *options) {
+    return !options->valid || strcmp(options->valid, "none") != 0;
+}
+
+/* ---- Locks -------------------------------------------------------------------------------- */
+
+/* "FILE.lock", with links of FILE followed. */
+static char *lock_name(const char *path) {
+    char *target = output_file_target(path), *name = NULL;
+    if (target && asprintf(&name, "%s.lock", target) < 0)
+        name = NULL;
+    free(target);
+    return name;
+}
+
+/* Whether the open file still has its name: another process may have removed it. */
+static bool has_name(int file, const char *name) {
+    struct stat opened, named;
+    return fstat(file, &opened) == 0 && stat(name, &named) == 0 && opened.st_dev == named.st_dev &&
+           opened.st_ino == named.st_ino;
+}
+
+/* Locks the file at `path`, which need not exist, by an empty file beside it.  The lock ends with
+ * the process, however that ends.  False with the error printed; NULL locks nothing. */
+static bool lock_take(struct lock *lock, const char *path) {
+    *lock = (struct lock){.file = -1};
+    if (!path)
+        return true;
+    char *name = lock_name(path);
+    if (!name)
+        return terminal_error("%s: %s", path, strerror(errno));
+    lock->name = name;
+    do {
+        if (lock->file >= 0)
+            close(lock->file);
+        lock->file = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+        if (lock->file >= 0 && flock(lock->file, LOCK_EX | LOCK_NB) == 0)
+            continue;
+        if (lock->file >= 0 && errno != EWOULDBLOCK)
+            return true; /* a file system without locks */
+        if (lock->file < 0) {
+            terminal_error("%s: %s", name, strerror(errno));
+        } else {
+            terminal_error("%s: another training writes this file", path);
+            close(lock->file);
+        }
+        free(name);
+        lock->name = NULL;
+        return false;
+    } while (!has_name(lock->file, name));
+    return true;
+}
+
+/* Removes the lock's file. */
+static void lock_drop(struct lock *lock) {
+    struct stat info;
+    if (!lock->name)
+        return;
+    /* A file of this name that is not empty is somebody's own. */
+    if (fstat(lock->file, &info) == 0 && info.st_size == 0)
+        unlink(lock->name);
+    close(lock->file);
+    free(lock->name);
+    *lock = (struct lock){.file = -1};
+}
+
+/* ---- Memory ------------------------------------------------------------------------------- */
 
 static double number_in(const json_t *settings, const char *key) {
     return (double)json_integer_value(json_object_get(settings, key));
@@ -97,109 +204,6 @@ static bool fit_training(const txl_model *model, const txl_training *how) {
                  how->tgt_len / part, how->mem_len / part);
     return terminal_error("training takes %.1f GB, and %.1f GB are free: %s", bytes / 1e9,
                           free_bytes / 1e9, advice);
-}
-
-/* Locks on files beside those that a training replaces: a file that is replaced as a whole cannot
- * keep a lock itself. */
-
-/* "FILE.lock", with links of FILE followed. */
-static char *lock_name(const char *path) {
-    char *target = output_file_target(path), *name = NULL;
-    if (target && asprintf(&name, "%s.lock", target) < 0)
-        name = NULL;
-    free(target);
-    return name;
-}
-
-/* Whether the open file still has its name: another process may have removed it. */
-static bool has_name(int file, const char *name) {
-    struct stat opened, named;
-    return fstat(file, &opened) == 0 && stat(name, &named) == 0 && opened.st_dev == named.st_dev &&
-           opened.st_ino == named.st_ino;
-}
-
-/* Claims the file at `path`, which need not exist, by a lock on an empty file beside it.  The lock
- * ends with the process, however that ends.  False with the error printed; nothing is claimed for
- * NULL. */
-static bool claim_take(struct claim *claim, const char *path) {
-    *claim = (struct claim){.file = -1};
-    if (!path)
-        return true;
-    char *name = lock_name(path);
-    if (!name)
-        return terminal_error("%s: %s", path, strerror(errno));
-    claim->name = name;
-    do {
-        if (claim->file >= 0)
-            close(claim->file);
-        claim->file = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
-        if (claim->file >= 0 && flock(claim->file, LOCK_EX | LOCK_NB) == 0)
-            continue;
-        if (claim->file >= 0 && errno != EWOULDBLOCK)
-            return true; /* a file system without locks */
-        if (claim->file < 0) {
-            terminal_error("%s: %s", name, strerror(errno));
-        } else {
-            terminal_error("%s: another training writes this file", path);
-            close(claim->file);
-        }
-        free(name);
-        claim->name = NULL;
-        return false;
-    } while (!has_name(claim->file, name));
-    return true;
-}
-
-/* Removes the lock's file. */
-static void claim_drop(struct claim *claim) {
-    struct stat info;
-    if (!claim->name)
-        return;
-    /* A file of this name that is not empty is somebody's own. */
-    if (fstat(claim->file, &info) == 0 && info.st_size == 0)
-        unlink(claim->name);
-    close(claim->file);
-    free(claim->name);
-    *claim = (struct claim){.file = -1};
-}
-
-/* txl train: makes a model from text, or trains an existing one further. */
-
-/* Held-out tokens below which a note says that they are few: the mean's standard error is then
- * several hundredths of its value. */
-enum { FEW_HELD_OUT = 1000 };
-
-/* One run of the command. */
-struct train {
-    const struct train_options *options;
-    const txl_peers *peers; /* NULL: this process alone */
-    struct train_run run;
-    struct train_text text;
-    txl_ids *ids;
-    struct token_reader reader;
-    struct input whole;     /* names all texts in messages */
-    struct unknown unknown; /* of the text */
-    uint64_t n_unknown;     /* of the text and of the held-out one */
-    struct model init;      /* --init; handle NULL: a new model */
-    txl_saved *saved;       /* --resume */
-    txl_model *fresh;       /* a new model */
-    txl_trainer *trainer;
-    struct heldout heldout;
-    struct heldout also; /* --also: an unrelated text */
-    struct heldout_score also_before;
-    struct train_log log;
-    struct curves curves;
-    struct claim output, state;
-    char *prompt;   /* of the text that the model writes for the report; NULL: none yet */
-    uint64_t total; /* steps of the run, 0: the hours bound it */
-    double start;   /* the clock when the first step of this process began */
-    double seconds_before;
-    txl_error not_written, not_saved; /* why the output or the state is behind; TXL_OK: it is not */
-};
-
-/* Whether this process is the one that prints and writes files. */
-static bool is_first(const struct train *t) {
-    return !t->peers || t->peers->rank == 0;
 }
 
 /* ---- The text ----------------------------------------------------------------------------- */
@@ -349,7 +353,6 @@ static const txl_model *open_model(struct train *t) {
         if (!terminal_report(model_open_file(&t->init, init, threads, false, &error), &error))
             return NULL;
         train_run_init(&t->run, t->options, t->init.handle);
-        t->run.training.peers = t->peers;
         return t->init.handle;
     }
     return make_model(t) ? t->fresh : NULL;
@@ -585,21 +588,23 @@ static void describe_progress(const struct train *t, uint64_t steps, uint64_t ep
     snprintf(text, size, "%s, epoch %" PRIu64 ", step %" PRIu64, losses, epoch + 1, steps);
 }
 
-/* Does what is due after `done` steps, unless it was done before the run was interrupted.
- * TXL_STOPPED at a signal; other failures print their error. */
-static txl_status finish_step(struct train *t, uint64_t done) {
+/* Evaluates and saves if that is due after `done` steps, and was not done before the run was
+ * interrupted.  TXL_STOPPED at a signal; other failures print their error. */
+static txl_status evaluate_and_save(struct train *t, uint64_t done) {
     bool last = is_over(t, done);
     bool evaluates = t->run.holds_out && (last || done % (uint64_t)t->run.eval_every == 0) &&
                      t->run.evaluated != (int64_t)done;
+    bool saves = evaluates || last || done % (uint64_t)t->run.save_every == 0;
     txl_status status = evaluates ? peers_agree(t->peers, evaluate_heldout(t, done)) : TXL_OK;
     if (evaluates && !status)
         t->run.waited = (int64_t)peers_first(t->peers, (double)t->run.waited);
-    bool saves = evaluates || last || done % (uint64_t)t->run.save_every == 0;
-    return !status && saves && !save_all(t) ? TXL_IO : status;
+    if (!status && saves && !save_all(t))
+        status = TXL_IO;
+    return peers_agree(t->peers, status);
 }
 
 /* Takes one step.  A failure prints its error. */
-static txl_status step_once(struct train *t, uint64_t number, txl_step *step) {
+static txl_status take_step(struct train *t, uint64_t number, txl_step *step) {
     double before = terminal_seconds();
     double rate = txl_schedule_rate(&t->run.schedule, number, share_done(t, number));
     txl_error error;
@@ -610,32 +615,6 @@ static txl_status step_once(struct train *t, uint64_t number, txl_step *step) {
     t->run.late = isnan(t->run.late) ? step->loss : 0.98 * t->run.late + 0.02 * step->loss;
     json_t *line = step_to_json(number, step, rate, terminal_seconds() - before);
     return train_log_write(&t->log, line) ? TXL_OK : TXL_IO;
-}
-
-/* Trains until the run is over or a signal asks to stop.  All processes return the same. */
-static txl_status take_steps(struct train *t) {
-    struct progress progress;
-    char task[160] = "training";
-    uint64_t tokens = 0, s = txl_trainer_steps(t->trainer);
-    progress_start(&progress, task, "tokens");
-    progress.figures = true;
-    progress.before = share_done(t, s);
-    txl_status status = s > 0 || t->run.carries_on ? finish_step(t, s) : TXL_OK;
-    while (!(status = peers_agree(t->peers, status)) && !is_over(t, s)) {
-        txl_step step;
-        status = peers_agree(t->peers, signals_stopped() ? TXL_STOPPED : TXL_OK);
-        if (!status)
-            status = step_once(t, s, &step);
-        if (status)
-            continue;
-        s++;
-        tokens += step.tokens;
-        describe_progress(t, s, step.epoch, task, sizeof task);
-        progress_update(&progress, share_done(t, s), tokens);
-        status = finish_step(t, s);
-    }
-    progress_end(&progress);
-    return status;
 }
 
 /* ---- The run ------------------------------------------------------------------------------ */
@@ -676,13 +655,10 @@ static bool open_saved(struct train *t) {
         return terminal_error("%s: not a state of txl train", t->options->resume);
     txl_saved_training(t->saved, &t->run.training);
     t->run.training.threads = (int)t->options->common.threads;
-    t->run.training.peers = t->peers;
     t->seconds_before = t->run.seconds;
-    bool none = t->options->valid && strcmp(t->options->valid, "none") == 0;
-    if (none == t->run.holds_out) {
+    if (holds_out(t->options) != t->run.holds_out)
         return terminal_error("%s: was trained %s held-out text", t->options->resume,
                               t->run.holds_out ? "with a" : "without a");
-    }
     return override_bounds(t);
 }
 
@@ -733,15 +709,12 @@ static bool open_trainer(struct train *t, const txl_model *model) {
 
 /* Prepares everything up to the first step.  False with the error printed, or at a signal. */
 static bool prepare_run(struct train *t, char **paths, int n) {
-    const char *valid = t->options->valid;
-    bool none = valid && strcmp(valid, "none") == 0;
     if (is_first(t) &&
-        (!claim_take(&t->output, t->options->output) || !claim_take(&t->state, state_path(t))))
+        (!lock_take(&t->output, t->options->output) || !lock_take(&t->state, state_path(t))))
         return false;
     if (!curves_init(&t->curves))
         return terminal_error("out of memory");
     train_run_init(&t->run, t->options, NULL);
-    t->run.training.peers = t->peers;
     if (t->options->resume && !open_saved(t))
         return false;
     bool counts = !t->options->resume && !t->options->init &&
@@ -752,7 +725,7 @@ static bool prepare_run(struct train *t, char **paths, int n) {
     t->text = (struct train_text){.kind = model ? txl_model_kind(model) : TXL_CHARACTERS,
                                   .common = t->options->common,
                                   .ids = t->run.ids,
-                                  .holds_out = !valid,
+                                  .holds_out = !t->options->valid,
                                   .seekable = counts};
     t->text.common.unwrap = t->run.unwrap;
     if (!tokens_allow_unwrap(t->text.kind, &t->text.common) || !train_text_open(&t->text, paths, n))
@@ -761,9 +734,10 @@ static bool prepare_run(struct train *t, char **paths, int n) {
     if (!model ||
         !text_form_choose(txl_model_kind(model), t->options->text, t->run.text, &t->run.text))
         return false;
-    t->run.holds_out = !none;
+    t->run.holds_out = holds_out(t->options);
     if (!read_text(t, model))
         return false;
+    t->run.training.peers = t->peers;
     if (!t->options->resume)
         train_run_fit(&t->run, t->options, txl_ids_count(t->ids));
     return open_trainer(t, model) &&
@@ -891,23 +865,59 @@ static void tell_end(const struct train *t) {
             t->options->output);
 }
 
+/* The run, as the manual tells it under "Stopping and going on".  All processes go through the same
+ * calls of others: each status is agreed on. */
 static int run_training(struct train *t) {
+    struct progress progress;
+    char task[160] = "training";
+    uint64_t tokens = 0, steps = txl_trainer_steps(t->trainer);
     t->start = terminal_seconds();
+
+    /* --resume: the state holds the best model, so the output may be gone or have a new name. */
     txl_status status = peers_agree(t->peers, restore_output(t) ? TXL_OK : TXL_IO);
-    if (!status)
-        status = take_steps(t);
-    /* A step whose loss was not finite did not change the weights, so the state before it
-     * remains. */
-    bool good = !status || status == TXL_STOPPED;
-    if (status == TXL_STOPPED)
-        good = save_all(t);
+    if (status) {
+        settle_files(t);
+        return STATUS_FAILURE;
+    }
+
+    /* With --init the first evaluation is that of the model before training; a resumed run does
+     * what its last step has left. */
+    progress_start(&progress, task, "tokens");
+    progress.figures = true;
+    progress.before = share_done(t, steps);
+    if (steps > 0 || t->run.carries_on)
+        status = evaluate_and_save(t, steps);
+
+    /* Each better model replaces the output as a whole.  A signal ends the run after a step. */
+    while (!status && !is_over(t, steps)) {
+        txl_step step;
+        status = peers_agree(t->peers, signals_stopped() ? TXL_STOPPED : TXL_OK);
+        if (!status)
+            status = peers_agree(t->peers, take_step(t, steps, &step));
+        if (status)
+            break;
+        steps++;
+        tokens += step.tokens;
+        describe_progress(t, steps, step.epoch, task, sizeof task);
+        progress_update(&progress, share_done(t, steps), tokens);
+        status = evaluate_and_save(t, steps);
+    }
+    progress_end(&progress);
+
+    /* After a signal the state is as the last step left it.  After a failure the state before
+     * remains, as a step whose loss is not finite changes no weights. */
+    if (status && status != TXL_STOPPED) {
+        settle_files(t);
+        return STATUS_FAILURE;
+    }
+    bool good = !status || save_all(t);
     if (good) {
         write_unmeasured(t);
         good = save_report(t);
     }
-    bool settled = settle_files(t);
-    if (status && status != TXL_STOPPED)
-        return STATUS_FAILURE;
+
+    /* What a full disk has kept from being written is an error only now. */
+    good = settle_files(t) && good;
     if (!t->not_written.status) {
         tell_end(t);
         good = tell_also(t) && good;
@@ -915,7 +925,7 @@ static int run_training(struct train *t) {
     }
     if (status == TXL_STOPPED)
         return signals_status();
-    return good && settled ? STATUS_OK : STATUS_FAILURE;
+    return good ? STATUS_OK : STATUS_FAILURE;
 }
 
 static void close_all(struct train *t) {
@@ -931,8 +941,8 @@ static void close_all(struct train *t) {
     free(t->prompt);
     txl_ids_free(t->ids);
     train_log_close(&t->log);
-    claim_drop(&t->output);
-    claim_drop(&t->state);
+    lock_drop(&t->output);
+    lock_drop(&t->state);
 }
 
 /* ---- The command -------------------------------------------------------------------------- */
