@@ -237,8 +237,8 @@ static void softmax_task(void *context, int i, int thread) {
     size_t n = w->n_row - first < rows ? w->n_row - first : rows;
     /* The logits follow the scratch in which the block's weights are widened. */
     float *logit = s->compute->scratch[thread] + compute_scratch(w, a->max_x) - a->max_x * rows;
-    compute_product_block(s->compute, thread, &s->operand, w, first, n, s->bias[part], LINEAR,
-                          logit, n);
+    const struct product_block logits = {w, first, n, s->bias[part], LINEAR, logit, n};
+    compute_product_block(s->compute, thread, &s->operand, &logits);
     for (size_t t = 0; t < s->count; t++) {
         float *partial = a->partial + ((size_t)i * a->max_x + t) * 2;
         s->compute->kernels->sum_exp(n, logit + t * n, &partial[0], &partial[1]);

@@ -396,18 +396,28 @@ struct operand compute_prepare(const struct compute *compute, size_t n_x, const 
 
 /* ---- Products ----------------------------------------------------------------------------- */
 
-static void activate_rows(const struct compute *compute, size_t n_x, size_t n,
-                          enum activation activation, float *y, size_t ldy) {
-    for (size_t t = 0; activation != LINEAR && t < n_x; t++)
-        compute->kernels->activate(activation, n, y + t * ldy);
+static void activate_block(const struct compute *compute, size_t n_x,
+                           const struct product_block *block) {
+    for (size_t t = 0; block->activation != LINEAR && t < n_x; t++)
+        compute->kernels->activate(block->activation, block->n, block->y + t * block->ldy);
 }
 
-static void finish_block(const struct compute *compute, size_t n_x, size_t n, const float *bias,
-                         enum activation activation, float *y, size_t ldy) {
+static void finish_block(const struct compute *compute, size_t n_x,
+                         const struct product_block *block) {
+    const float *bias = block->bias ? block->bias + block->first : NULL;
     for (size_t t = 0; bias && t < n_x; t++)
-        for (size_t i = 0; i < n; i++)
-            y[t * ldy + i] += bias[i];
-    activate_rows(compute, n_x, n, activation, y, ldy);
+        for (size_t i = 0; i < block->n; i++)
+            block->y[t * block->ldy + i] += bias[i];
+    activate_block(compute, n_x, block);
+}
+
+/* The part of a block from its row `done` on, of at most n rows. */
+static struct product_block part_of(const struct product_block *block, size_t done, size_t n) {
+    struct product_block part = *block;
+    part.first += done;
+    part.n = smaller(n, block->n - done);
+    part.y += done;
+    return part;
 }
 
 /* Rows of W as f32: those of W itself, or a copy in the thread's scratch. */
@@ -424,13 +434,14 @@ static bool prefetches(const struct matrix *w) {
     return row < PAGE && w->n_row * row > DISTANT_BYTES;
 }
 
-/* Y[x.n, n] = activation(X B^T + bias) for at most PANEL_ROWS rows of W. */
+/* A block of at most PANEL_ROWS rows of W. */
 static void product_panels(const struct compute *compute, int thread, const struct operand *x,
-                           const struct matrix *w, size_t first, size_t n, const float *bias,
-                           enum activation activation, float *y, size_t ldy) {
+                           const struct product_block *block) {
+    const struct matrix *w = block->w;
+    const size_t first = block->first, n = block->n;
     struct matrix rows = matrix_rows(w, first, n);
     const void *b = rows.data, *next = NULL;
-    const float *scale = rows.scale;
+    const float *scale = rows.scale, *bias = block->bias ? block->bias + first : NULL;
     if (weights_in_tiles(w->type)) {
         compute_widen(compute, w, first, n, compute->scratch[thread]);
         b = compute->scratch[thread];
@@ -446,10 +457,11 @@ static void product_panels(const struct compute *compute, int thread, const stru
     for (size_t i = 0; i < n_panel(x->n); i++) {
         struct panel panel = get_panel(x, i);
         x->panels->panel(panel.n, panel.width, n, x->k, panel.numbers, panel.scale, b, scale, bias,
-                         activation == RELU, y + panel.start * ldy, ldy, i == 0 ? next : NULL);
+                         block->activation == RELU, block->y + panel.start * block->ldy, block->ldy,
+                         i == 0 ? next : NULL);
     }
-    if (activation != RELU)
-        activate_rows(compute, x->n, n, activation, y, ldy);
+    if (block->activation != RELU)
+        activate_block(compute, x->n, block);
 }
 
 /* Scratch for a task's packed weights.  It follows the scratch for widened weights. */
@@ -458,25 +470,28 @@ static void *pack_room(const struct compute *compute, int thread, const struct m
     return compute->scratch[thread] + rows * w->n_col;
 }
 
-/* Y[x.n, n] = X B^T for at most packed_rows() rows of W. */
+/* A block of at most packed_rows() rows of W, neither bias nor activation. */
 static void product_packed(const struct compute *compute, int thread, const struct operand *x,
-                           const struct matrix *w, size_t first, size_t n, float *y, size_t ldy) {
+                           const struct product_block *block) {
     const struct packed_product *product = compute->kernels->f32_product;
-    const struct packed_source rows = {wide_rows(compute, thread, w, first, n), w->n_col, false};
+    const struct matrix *w = block->w;
+    const size_t n = block->n;
+    const struct packed_source rows = {wide_rows(compute, thread, w, block->first, n), w->n_col,
+                                       false};
     const struct pack right = {pack_room(compute, thread, w), w->n_col};
     product->pack_right(&rows, 0, n, &right);
-    product->multiply_rows(x->x, x->ld, &right, w->n_col, 0, x->n, 0, n, false, y, ldy);
+    product->multiply_rows(x->x, x->ld, &right, w->n_col, 0, x->n, 0, n, false, block->y,
+                           block->ldy);
 }
 
-/* Y[x.n, n] = activation(X B^T + bias) for rows [first, first + n) of W, at most
- * compute_block_rows().  sgemm packs weights as they lie in memory slowly, because it reads single
- * numbers of 16 distant rows; so they are transposed first.  Rows that were widened are in the
- * cache. */
+/* A block of at most compute_block_rows() rows of W.  sgemm packs weights as they lie in memory
+ * slowly, because it reads single numbers of 16 distant rows; so they are transposed first.  Rows
+ * that were widened are in the cache. */
 static void product_sgemm(const struct compute *compute, int thread, const struct operand *x,
-                          const struct matrix *w, size_t first, size_t n, const float *bias,
-                          enum activation activation, float *y, size_t ldy) {
-    const float *b = wide_rows(compute, thread, w, first, n);
-    size_t k = w->n_col, width = (n + 15) / 16 * 16;
+                          const struct product_block *block) {
+    const struct matrix *w = block->w;
+    const float *b = wide_rows(compute, thread, w, block->first, block->n);
+    size_t n = block->n, k = w->n_col, width = (n + 15) / 16 * 16;
     bool transposed = w->type == WEIGHTS_F32;
     if (transposed) {
         compute->kernels->panels[WEIGHTS_F32]->pack(n, width, k, b, k, compute->scratch[thread],
@@ -484,46 +499,47 @@ static void product_sgemm(const struct compute *compute, int thread, const struc
         b = compute->scratch[thread];
     }
     cblas_sgemm(CblasRowMajor, CblasNoTrans, transposed ? CblasNoTrans : CblasTrans, (int)x->n,
-                (int)n, (int)k, 1, x->x, (int)x->ld, b, (int)(transposed ? width : k), 0, y,
-                (int)ldy);
-    finish_block(compute, x->n, n, bias ? bias + first : NULL, activation, y, ldy);
+                (int)n, (int)k, 1, x->x, (int)x->ld, b, (int)(transposed ? width : k), 0, block->y,
+                (int)block->ldy);
+    finish_block(compute, x->n, block);
 }
 
 void compute_product_block(const struct compute *compute, int thread, const struct operand *x,
-                           const struct matrix *w, size_t first, size_t n, const float *bias,
-                           enum activation activation, float *y, size_t ldy) {
-    if (compute_uses_sgemm(compute->kernels, x->n, w)) {
-        product_sgemm(compute, thread, x, w, first, n, bias, activation, y, ldy);
+                           const struct product_block *block) {
+    const struct kernels *kernels = compute->kernels;
+    const struct matrix *w = block->w;
+    const size_t n = block->n, ldy = block->ldy;
+    float *y = block->y;
+    if (compute_uses_sgemm(kernels, x->n, w)) {
+        product_sgemm(compute, thread, x, block);
         return;
     }
-    if (x->packed && x->panels == panels_of(compute->kernels, w)) {
+    if (x->packed && x->panels == panels_of(kernels, w)) {
         for (size_t done = 0; done < n; done += PANEL_ROWS) {
-            size_t part = n - done < PANEL_ROWS ? n - done : PANEL_ROWS;
-            product_panels(compute, thread, x, w, first + done, part,
-                           bias ? bias + first + done : NULL, activation, y + done, ldy);
+            const struct product_block part = part_of(block, done, PANEL_ROWS);
+            product_panels(compute, thread, x, &part);
         }
         return;
     }
-    struct matrix rows = matrix_rows(w, first, n);
+    struct matrix rows = matrix_rows(w, block->first, n);
     if (x->round && w->type == WEIGHTS_Q8) {
-        compute->kernels->product_q8(x->n, n, w->n_col, x->round, x->scale, rows.data, rows.scale,
-                                     y, ldy);
+        kernels->product_q8(x->n, n, w->n_col, x->round, x->scale, rows.data, rows.scale, y, ldy);
     } else if (x->tiled && weights_in_tiles(w->type)) {
         const struct tile_rows tiles = tile_rows(&rows);
-        compute->kernels->tiles->product[tile_type(w)](x->n, x->tiled, x->scale, &tiles, y, ldy);
+        kernels->tiles->product[tile_type(w)](x->n, x->tiled, x->scale, &tiles, y, ldy);
     } else if (x->n <= FEW_ROWS && weights_is_float(w->type)) {
-        compute->kernels->product[w->type](x->n, n, w->n_col, x->x, x->ld, rows.data, y, ldy);
-    } else if (x->n <= FEW_ROWS || compute->kernels->is_exact) {
+        kernels->product[w->type](x->n, n, w->n_col, x->x, x->ld, rows.data, y, ldy);
+    } else if (x->n <= FEW_ROWS || kernels->is_exact) {
         /* Of few rows: those that were prepared for weights of another type. */
-        compute->kernels->product[WEIGHTS_F32](x->n, n, w->n_col, x->x, x->ld,
-                                               wide_rows(compute, thread, w, first, n), y, ldy);
+        kernels->product[WEIGHTS_F32](x->n, n, w->n_col, x->x, x->ld,
+                                      wide_rows(compute, thread, w, block->first, n), y, ldy);
     } else {
-        size_t most = packed_rows(w);
-        for (size_t done = 0; done < n; done += most)
-            product_packed(compute, thread, x, w, first + done, n - done < most ? n - done : most,
-                           y + done, ldy);
+        for (size_t done = 0; done < n; done += packed_rows(w)) {
+            const struct product_block part = part_of(block, done, packed_rows(w));
+            product_packed(compute, thread, x, &part);
+        }
     }
-    finish_block(compute, x->n, n, bias ? bias + first : NULL, activation, y, ldy);
+    finish_block(compute, x->n, block);
 }
 
 /* Parts of at most `size` that n makes. */
@@ -536,39 +552,34 @@ static size_t blocks(size_t n, size_t size) {
 struct product {
     const struct compute *compute;
     struct operand x;
-    size_t ldy, block, rows; /* rows of W in a task; by sgemm, rows of X too */
-    const float *bias;
-    const struct matrix *w;
-    enum activation activation;
-    float *y;
+    struct product_block whole;
+    size_t block, rows; /* rows of W in a task; by sgemm, rows of X too */
 };
 
 static void product_task(void *context, int i, int thread) {
     const struct product *p = context;
-    size_t first = (size_t)i * p->block, left = p->w->n_row - first;
-    size_t n = left < p->block ? left : p->block;
-    compute_product_block(p->compute, thread, &p->x, p->w, first, n, p->bias, p->activation,
-                          p->y + first, p->ldy);
+    const struct product_block block = part_of(&p->whole, (size_t)i * p->block, p->block);
+    compute_product_block(p->compute, thread, &p->x, &block);
 }
 
 /* Task i of a product by sgemm: a block of rows of W, for a block of rows of X. */
 static void sgemm_task(void *context, int i, int thread) {
     const struct product *p = context;
-    size_t across = blocks(p->w->n_row, p->block);
-    size_t first = (size_t)i % across * p->block, row = (size_t)i / across * p->rows;
+    size_t across = blocks(p->whole.n, p->block), row = (size_t)i / across * p->rows;
+    struct product_block block = part_of(&p->whole, (size_t)i % across * p->block, p->block);
     struct operand x = p->x;
     x.n = smaller(p->rows, x.n - row);
     x.x += row * x.ld;
-    product_sgemm(p->compute, thread, &x, p->w, first, smaller(p->block, p->w->n_row - first),
-                  p->bias, p->activation, p->y + row * p->ldy + first, p->ldy);
+    block.y += row * block.ldy;
+    product_sgemm(p->compute, thread, &x, &block);
 }
 
 /* Each call of sgemm packs its rows of W and of X, so calls are as large as gives every thread of a
  * few one; rows of W are cut first, because a call reads them from memory.  The sizes depend on the
  * shapes alone, so that the result is the same for any number of threads. */
 static void multiply_by_sgemm(struct product *p) {
-    size_t n_w = p->w->n_row, n_x = p->x.n;
-    p->block = smaller(n_w, compute_block_rows(p->w));
+    size_t n_w = p->whole.n, n_x = p->x.n;
+    p->block = smaller(n_w, compute_block_rows(p->whole.w));
     p->rows = smaller(n_x, SGEMM_MOST_ROWS);
     while (blocks(n_w, p->block) * blocks(n_x, p->rows) < SGEMM_TASKS &&
            larger(p->block, p->rows) >= 2 * SGEMM_ROWS)
@@ -586,7 +597,7 @@ void compute_product(const struct compute *compute, size_t n_x, const float *x, 
         compute->observe(compute->observer, compute, w, n_x, x, ldx);
     read_ahead_begin(compute->ahead, n_x <= FEW_ROWS ? w : NULL);
     struct operand operand = compute_prepare(compute, n_x, x, ldx, w);
-    struct product p = {compute, operand, ldy, 0, 0, bias, w, activation, y};
+    struct product p = {compute, operand, {w, 0, w->n_row, bias, activation, y, ldy}, 0, 0};
     if (compute_uses_sgemm(compute->kernels, n_x, w)) {
         multiply_by_sgemm(&p);
         return;

@@ -75,13 +75,22 @@ struct operand {
 struct operand compute_prepare(const struct compute *compute, size_t n_x, const float *x,
                                size_t ldx, const struct matrix *w);
 
-/* compute_product_block is one task of a product: Y[x.n, n] for rows [first, first + n) of W, with
- * scratch of `thread`.  compute_block_rows is the number of rows of such a block; it depends on W
- * alone, so that the result is the same for any number of threads. */
+/* One task of a product: Y[x.n, n] = activation(X B^T + bias) for the rows B of W from `first` on.
+ */
+struct product_block {
+    const struct matrix *w;
+    size_t first, n;
+    const float *bias; /* [W.n_row], or NULL */
+    enum activation activation;
+    float *y; /* row stride ldy */
+    size_t ldy;
+};
+
+/* Computes it with scratch of `thread`.  compute_block_rows is the number of rows of such a block;
+ * it depends on W alone, so that the result is the same for any number of threads. */
 size_t compute_block_rows(const struct matrix *w);
 void compute_product_block(const struct compute *compute, int thread, const struct operand *x,
-                           const struct matrix *w, size_t first, size_t n, const float *bias,
-                           enum activation activation, float *y, size_t ldy);
+                           const struct product_block *block);
 
 /* Layer norm of the rows of a pass, divided among threads. */
 

@@ -40,8 +40,10 @@ static txl_status read_family(txl_model *model, txl_error *error) {
 static txl_status open_vocabulary(txl_model *model, txl_error *error) {
     const struct weights *w = model->weights;
     const struct model_settings *s = model->settings;
-    return vocabulary_open(&model->vocabulary, w->vocabulary, w->vocabulary_size, s->n_token,
-                           s->tokenizer, s->lower_case, s->unk_id, s->eos_id, w->name, error);
+    const struct vocabulary_settings settings = {s->n_token, s->tokenizer, s->lower_case, s->unk_id,
+                                                 s->eos_id};
+    return vocabulary_open(&model->vocabulary, w->vocabulary, w->vocabulary_size, &settings,
+                           w->name, error);
 }
 
 static txl_status list_banned(txl_model *model, txl_error *error) {

@@ -273,8 +273,9 @@ static txl_status pack_model(const struct model *model, txl_kind kind, struct pa
 static txl_status try_section(const struct model *model, txl_kind kind,
                               const struct packed_pieces *packed, txl_error *error) {
     struct vocabulary vocabulary;
-    txl_status status = vocabulary_open(&vocabulary, packed->section, packed->size, packed->n, kind,
-                                        false, packed->unk, packed->eos, model->file, error);
+    const struct vocabulary_settings settings = {packed->n, kind, false, packed->unk, packed->eos};
+    txl_status status =
+        vocabulary_open(&vocabulary, packed->section, packed->size, &settings, model->file, error);
     vocabulary_close(&vocabulary);
     return status;
 }

@@ -131,11 +131,12 @@ static bool is_id(const struct vocabulary *vocabulary, int32_t id) {
 }
 
 txl_status vocabulary_open(struct vocabulary *vocabulary, const void *section, size_t size,
-                           int32_t n_token, txl_kind kind, bool lower_case, int32_t unk,
-                           int32_t eos, const char *file, txl_error *error) {
-    *vocabulary = (struct vocabulary){.kind = kind,
-                                      .takes_bytes = txl_kind_takes_bytes(kind),
-                                      .lower_case = lower_case,
+                           const struct vocabulary_settings *settings, const char *file,
+                           txl_error *error) {
+    const int32_t n_token = settings->n_token, unk = settings->unk, eos = settings->eos;
+    *vocabulary = (struct vocabulary){.kind = settings->kind,
+                                      .takes_bytes = txl_kind_takes_bytes(settings->kind),
+                                      .lower_case = settings->lower_case,
                                       .unk = unk,
                                       .eos = eos};
     if (size < 4)
@@ -163,9 +164,9 @@ txl_status vocabulary_open(struct vocabulary *vocabulary, const void *section, s
         return status;
     fill_byte_ids(vocabulary);
     status = build_table(vocabulary, error);
-    if (status || txl_kind_unit(kind) != TXL_UNIT_PIECE)
+    if (status || txl_kind_unit(settings->kind) != TXL_UNIT_PIECE)
         return status;
-    if (lower_case)
+    if (settings->lower_case)
         return txl_fail(error, TXL_UNSUPPORTED,
                         "%s: lower_case is true; this txl reads pieces as their model spells them",
                         file);

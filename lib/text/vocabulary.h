@@ -56,6 +56,14 @@ struct vocabulary {
     uint64_t seed;
 };
 
+/* What a model's settings say of its vocabulary. */
+struct vocabulary_settings {
+    int32_t n_token;
+    txl_kind kind;
+    bool lower_case;
+    int32_t unk, eos; /* -1: there is none */
+};
+
 /* A spelling, not NUL-terminated. */
 struct vocabulary_entry {
     const char *text;
@@ -65,8 +73,8 @@ struct vocabulary_entry {
 /* Opens the section of `size` bytes, which must outlive the vocabulary, checking all of it; `file`
  * names it in messages.  Where a spelling occurs twice, the first id is found. */
 txl_status vocabulary_open(struct vocabulary *vocabulary, const void *section, size_t size,
-                           int32_t n_token, txl_kind kind, bool lower_case, int32_t unk,
-                           int32_t eos, const char *file, txl_error *error);
+                           const struct vocabulary_settings *settings, const char *file,
+                           txl_error *error);
 
 void vocabulary_close(struct vocabulary *vocabulary);
 

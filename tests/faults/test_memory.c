@@ -559,9 +559,9 @@ TEST(writing_and_reading) {
         void *section;
         size_t size;
         assert_int_equal(vocabulary_pack(symbols, N, &section, &size, &error), TXL_OK);
-        assert_int_equal(
-            vocabulary_open(&vocabulary, section, size, N, kinds[i], true, 1, 0, "symbols", &error),
-            TXL_OK);
+        const struct vocabulary_settings settings = {N, kinds[i], true, 1, 0};
+        assert_int_equal(vocabulary_open(&vocabulary, section, size, &settings, "symbols", &error),
+                         TXL_OK);
         fail_each("spell", spell, &vocabulary, 100);
         vocabulary_close(&vocabulary);
         free(section);

@@ -105,8 +105,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         return 0;
     }
     struct vocabulary vocabulary;
-    if (!vocabulary_open(&vocabulary, packed.section, packed.size, packed.n, kind, false,
-                         packed.unk, packed.eos, "section", &error))
+    const struct vocabulary_settings settings = {packed.n, kind, false, packed.unk, packed.eos};
+    if (!vocabulary_open(&vocabulary, packed.section, packed.size, &settings, "section", &error))
         use(&vocabulary, data, (const char *)data + size - length, length);
     vocabulary_close(&vocabulary);
     free(packed.section);

@@ -55,11 +55,12 @@ static const struct vocabulary *choose_vocabulary(const uint8_t *choices) {
     char text[MAX_SYMBOL][4];
     void *section; /* stays */
     size_t size, n = list_symbols(kind, entries, text);
-    int32_t unk = has_unk ? vocabulary_guess_unk(entries, n) : -1;
+    const struct vocabulary_settings settings = {(int32_t)n, kind, lower_case,
+                                                 has_unk ? vocabulary_guess_unk(entries, n) : -1,
+                                                 vocabulary_guess_eos(entries, n, kind)};
     txl_error error;
     fuzz_require_ok(vocabulary_pack(entries, n, &section, &size, &error), &error);
-    fuzz_require_ok(vocabulary_open(vocabulary, section, size, (int32_t)n, kind, lower_case, unk,
-                                    vocabulary_guess_eos(entries, n, kind), "symbols", &error),
+    fuzz_require_ok(vocabulary_open(vocabulary, section, size, &settings, "symbols", &error),
                     &error);
     return vocabulary;
 }

@@ -32,9 +32,11 @@ static void use(const struct vocabulary_file *file) {
         fuzz_require_ok(status, &error);
     if (status)
         return;
-    fuzz_require_ok(vocabulary_open(&vocabulary, packed.section, packed.size, packed.n, packed.kind,
-                                    false, packed.unk, packed.eos, "input", &error),
-                    &error);
+    const struct vocabulary_settings settings = {packed.n, packed.kind, false, packed.unk,
+                                                 packed.eos};
+    fuzz_require_ok(
+        vocabulary_open(&vocabulary, packed.section, packed.size, &settings, "input", &error),
+        &error);
     look_up(&vocabulary);
     vocabulary_close(&vocabulary);
     free(packed.section);

@@ -31,13 +31,19 @@ struct made {
     struct packed_pieces packed;
 };
 
+static txl_status open_packed(struct vocabulary *vocabulary, const struct packed_pieces *packed,
+                              txl_kind kind, bool lower_case, txl_error *error) {
+    const struct vocabulary_settings settings = {packed->n, kind, lower_case, packed->unk,
+                                                 packed->eos};
+    return vocabulary_open(vocabulary, packed->section, packed->size, &settings, "made.txl", error);
+}
+
 static struct made *make(const void *model, size_t size) {
     struct made *made = malloc(sizeof *made);
     assert_non_null(made);
     txl_error error;
     if (sentencepiece_pack(model, size, TXL_PIECES, "made.model", &made->packed, &error) ||
-        vocabulary_open(&made->vocabulary, made->packed.section, made->packed.size, made->packed.n,
-                        TXL_PIECES, false, made->packed.unk, made->packed.eos, "made.txl", &error))
+        open_packed(&made->vocabulary, &made->packed, TXL_PIECES, false, &error))
         fail_msg("%s", error.message);
     return made;
 }
@@ -454,9 +460,10 @@ TEST(test_long_line) {
 static void assert_refused(const void *section, size_t size, const struct packed_pieces *packed) {
     struct vocabulary vocabulary;
     txl_error error = {0};
-    assert_int_equal(vocabulary_open(&vocabulary, section, size, packed->n, TXL_PIECES, false,
-                                     packed->unk, packed->eos, "made.txl", &error),
-                     TXL_FORMAT);
+    struct packed_pieces altered = *packed;
+    altered.section = (void *)section;
+    altered.size = size;
+    assert_int_equal(open_packed(&vocabulary, &altered, TXL_PIECES, false, &error), TXL_FORMAT);
     assert_non_null(strstr(error.message, "made.txl: vocabulary: "));
     vocabulary_close(&vocabulary);
 }
@@ -513,9 +520,7 @@ TEST(test_lower_case_is_refused) {
     for (txl_kind kind = TXL_PIECES; kind <= TXL_XLNET; kind++) {
         struct vocabulary vocabulary;
         txl_error error = {0};
-        assert_int_equal(vocabulary_open(&vocabulary, packed->section, packed->size, packed->n,
-                                         kind, true, packed->unk, packed->eos, "made.txl", &error),
-                         TXL_UNSUPPORTED);
+        assert_int_equal(open_packed(&vocabulary, packed, kind, true, &error), TXL_UNSUPPORTED);
         assert_non_null(strstr(error.message, "made.txl: lower_case is true; "));
         vocabulary_close(&vocabulary);
     }

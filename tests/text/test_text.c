@@ -37,9 +37,10 @@ static struct made *make_from(txl_kind kind, bool lower_case, const char *list, 
     size_t size;
     assert_int_equal(vocabulary_pack(symbols, n, &made->section, &size, NULL), TXL_OK);
     txl_error error;
-    if (vocabulary_open(&made->vocabulary, made->section, size, (int32_t)n, kind, lower_case,
-                        vocabulary_guess_unk(symbols, n), vocabulary_guess_eos(symbols, n, kind),
-                        "made.txl", &error))
+    const struct vocabulary_settings settings = {(int32_t)n, kind, lower_case,
+                                                 vocabulary_guess_unk(symbols, n),
+                                                 vocabulary_guess_eos(symbols, n, kind)};
+    if (vocabulary_open(&made->vocabulary, made->section, size, &settings, "made.txl", &error))
         fail_msg("%s", error.message);
     free(symbols);
     return made;

@@ -21,8 +21,8 @@ static void *pack(const struct vocabulary_entry *symbols, size_t n, size_t *size
 
 static txl_status open_section(struct vocabulary *vocabulary, const void *section, size_t size,
                                int32_t n, txl_error *error) {
-    return vocabulary_open(vocabulary, section, size, n, TXL_WORDS, false, -1, -1, "made.txl",
-                           error);
+    const struct vocabulary_settings settings = {n, TXL_WORDS, false, -1, -1};
+    return vocabulary_open(vocabulary, section, size, &settings, "made.txl", error);
 }
 
 static void assert_symbol(const struct vocabulary *vocabulary, int32_t id, const char *expected) {
@@ -113,9 +113,9 @@ TEST(test_bytes) {
     size_t size;
     void *section = pack(ENTRIES(E("32"), E("255"), E("0"), E("7")), 4, &size);
     struct vocabulary vocabulary;
-    assert_int_equal(
-        vocabulary_open(&vocabulary, section, size, 4, TXL_BYTES, true, -1, -1, "made.txl", NULL),
-        TXL_OK);
+    const struct vocabulary_settings settings = {4, TXL_BYTES, true, -1, -1};
+    assert_int_equal(vocabulary_open(&vocabulary, section, size, &settings, "made.txl", NULL),
+                     TXL_OK);
     assert_int_equal(vocabulary.byte_id[' '], 0);
     assert_int_equal(vocabulary.byte_id[255], 1);
     assert_int_equal(vocabulary.byte_id[0], 2);
@@ -177,11 +177,11 @@ TEST(test_special_ids_are_checked) {
     static const int32_t wrong[] = {2, -2, INT32_MAX, INT32_MIN};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct vocabulary vocabulary;
-        assert_int_equal(vocabulary_open(&vocabulary, section, size, 2, TXL_WORDS, false, wrong[i],
-                                         -1, "made.txl", NULL),
+        const struct vocabulary_settings unk = {2, TXL_WORDS, false, wrong[i], -1};
+        const struct vocabulary_settings eos = {2, TXL_WORDS, false, 1, wrong[i]};
+        assert_int_equal(vocabulary_open(&vocabulary, section, size, &unk, "made.txl", NULL),
                          TXL_FORMAT);
-        assert_int_equal(vocabulary_open(&vocabulary, section, size, 2, TXL_WORDS, false, 1,
-                                         wrong[i], "made.txl", NULL),
+        assert_int_equal(vocabulary_open(&vocabulary, section, size, &eos, "made.txl", NULL),
                          TXL_FORMAT);
     }
     free(section);
