@@ -157,16 +157,6 @@ static txl_status end_learning(struct prompt *prompt, txl_error *error) {
     return TXL_OK;
 }
 
-static uint64_t common_multiple(uint64_t a, uint64_t b) {
-    uint64_t x = a, y = b;
-    while (y > 0) {
-        uint64_t rest = x % y;
-        x = y;
-        y = rest;
-    }
-    return a / x * b;
-}
-
 /* Keeps a full chunk, and drops the oldest ones that no longer reach the last segment.  What is
  * left starts a segment and a chunk, as it would if all were fed, so that every bit is the same. */
 static txl_status hold_chunk(struct prompt *prompt, txl_error *error) {

@@ -50,16 +50,6 @@ double score_standard_error(const struct score *score) {
     return score->predicted < 2 ? NAN : sqrt(score->squares / (n - 1) / n);
 }
 
-static size_t common_multiple(size_t a, size_t b) {
-    size_t x = a, y = b;
-    while (y > 0) {
-        size_t rest = x % y;
-        x = y;
-        y = rest;
-    }
-    return a / x * b;
-}
-
 /* Ids scored in one call: `together`, or a longer segment; whole segments if the model has no
  * memory, which needs them. */
 static size_t chunk_of(const struct scorer *scorer, size_t together, bool distributions) {

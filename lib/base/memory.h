@@ -88,7 +88,7 @@ void arena_leave(void *object);
 void *pages_map(size_t size);
 void pages_unmap(void *memory, size_t size); /* NULL is fine */
 
-/* The smaller and the larger of two sizes, and how many pieces one has. */
+/* The smaller and the larger of two sizes, how many pieces one has, and a multiple of both. */
 
 static inline size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
@@ -101,6 +101,17 @@ static inline size_t larger(size_t a, size_t b) {
 /* How many pieces of at most `piece` make n. */
 static inline size_t pieces(size_t n, size_t piece) {
     return (n + piece - 1) / piece;
+}
+
+/* The least common multiple of two sizes above 0. */
+static inline size_t common_multiple(size_t a, size_t b) {
+    size_t x = a, y = b;
+    while (y > 0) {
+        size_t rest = x % y;
+        x = y;
+        y = rest;
+    }
+    return a / x * b;
 }
 
 #endif

@@ -439,9 +439,10 @@ static void product_panels(const struct compute *compute, int thread, const stru
                            const struct product_block *block) {
     const struct matrix *w = block->w;
     const size_t first = block->first, n = block->n;
+    const float *bias = block->bias ? block->bias + first : NULL;
     struct matrix rows = matrix_rows(w, first, n);
     const void *b = rows.data, *next = NULL;
-    const float *scale = rows.scale, *bias = block->bias ? block->bias + first : NULL;
+    const float *scale = rows.scale;
     if (weights_in_tiles(w->type)) {
         compute_widen(compute, w, first, n, compute->scratch[thread]);
         b = compute->scratch[thread];

@@ -77,11 +77,9 @@ txl_status piece_stream_finish(struct piece_stream *stream, txl_error *error);
 
 /* ---- XLNet's pieces ----------------------------------------------------------------------- */
 
-/* Text to the pieces of XLNet: what its published code does around
- * SentencePiece.
+/* Text to the pieces of XLNet: what its published code does around SentencePiece.
  *
- *   1. White space (str.isspace) at both ends is dropped, every run of it
- * becomes one space.
+ *   1. White space (str.isspace) at both ends is dropped, every run of it becomes one space.
  *   2. `` and '' become ".
  *   3. NFKD, then every character of non-zero combining class is dropped.
  *   4. SentencePiece.
