@@ -4,7 +4,7 @@
 
 #include "evaluate.h"
 #include "items_table.h"
-#include "table.h"
+#include "table_writer.h"
 
 #include <jansson.h>
 

@@ -13,7 +13,7 @@
 #include "cli/io/input.h"
 #include "cli/options/options.h"
 #include "lib/base/memory.h"
-#include "table.h"
+#include "table_writer.h"
 
 #include <jansson.h>
 

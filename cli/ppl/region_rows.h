@@ -13,7 +13,7 @@
 
 #include "ppl_options.h"
 #include "score.h"
-#include "table.h"
+#include "table_writer.h"
 
 /* What is known before a token, from the distribution that predicts it. */
 struct moment {

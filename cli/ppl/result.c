@@ -6,7 +6,7 @@
 #include "cli/model/dynamic.h"
 #include "cli/options/options.h"
 #include "lib/base/error.h"
-#include "table.h"
+#include "table_writer.h"
 
 #include <errno.h>
 #include <inttypes.h>

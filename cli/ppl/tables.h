@@ -5,7 +5,7 @@
 #include "ppl_options.h"
 #include "region_rows.h"
 #include "score.h"
-#include "table.h"
+#include "table_writer.h"
 
 /* --per-token: a row for each scored token, with its place in the source and the bytes there. */
 

@@ -1,5 +1,5 @@
 /* Writes tables. */
-#include "table.h"
+#include "table_writer.h"
 
 #include "cli/io/terminal.h"
 #include "lib/base/error.h"

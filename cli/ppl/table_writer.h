@@ -4,8 +4,8 @@
  * Fields are quoted as in RFC 4180, but records end in LF; so line feeds, quotes and separators in
  * a field are unchanged.  The table is UTF-8 without NUL: bytes that are no whole character, and
  * NUL, are written \xHH, and a backslash \\. */
-#ifndef CLI_TABLE_H
-#define CLI_TABLE_H
+#ifndef CLI_TABLE_WRITER_H
+#define CLI_TABLE_WRITER_H
 
 #include "cli/io/output.h"
 #include "lib/base/memory.h"
