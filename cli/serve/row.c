@@ -107,7 +107,7 @@ static txl_status new_session(struct reading_desk *desk, txl_session *from, txl_
         *session = desk->spare[--desk->n_spare];
         return TXL_OK;
     }
-    if (from == desk->fresh && desk->new_sessions)
+    if (from == desk->fresh && desk->own_settings)
         return txl_session_new(desk->of, &desk->settings, session, error);
     row_drop_spare(desk);
     return txl_session_copy(from, session, error);

@@ -23,9 +23,9 @@ struct reading_desk {
     txl_settings settings; /* its */
     size_t chunk;          /* tokens of a prompt that are fed in one call */
     bool apart;            /* tokens of a segment depend on its end, which the last one is not */
-    bool new_sessions;     /* a copy's first tokens would be computed in another way */
+    bool own_settings;     /* not those of `fresh`, which is not copied then */
     bool *begins;          /* [n_token]: of a model of pieces, those that begin a word; else NULL */
-    struct prefixes prefixes; /* without such copies there are none */
+    struct prefixes prefixes;
     float *logprob;           /* [chunk, n_token] */
     int32_t *top_ids;         /* [MOST_TOP] */
     float *top_logprobs;      /* [MOST_TOP] */

@@ -347,7 +347,7 @@ static txl_status start_row(struct work *w, struct job *job, struct row *row, tx
     struct reading_desk other = w->desk;
     other.of = job->other ? job->other : w->model.handle;
     other.settings = job->settings;
-    other.new_sessions = true;
+    other.own_settings = true;
     other.prefixes = (struct prefixes){0};
     other.n_spare = 0;
     return row_start(row, &other, error);
@@ -649,10 +649,14 @@ static bool open_desk(struct work *w, const txl_settings *settings) {
     struct reading_desk *desk = &w->desk;
     size_t n_token = (size_t)txl_model_n_token(w->model.handle);
     *desk = (struct reading_desk){.model = &w->model, .of = w->model.handle, .settings = *settings};
-    desk->new_sessions = strcmp(txl_model_memory_start(w->model.handle), "zeros") == 0;
     if (!session_open(&w->model, settings, &desk->fresh))
         return false;
     txl_session_settings(desk->fresh, &desk->settings);
+    /* The first copy has the position rows computed, which all share: no text waits for them. */
+    txl_error error;
+    if (!terminal_report(txl_session_copy(desk->fresh, &desk->spare[0], &error), &error))
+        return false;
+    desk->n_spare = 1;
     choose_chunk(desk, n_token);
     desk->logprob = calloc(desk->chunk * n_token, sizeof *desk->logprob);
     desk->top_ids = calloc(MOST_TOP, sizeof *desk->top_ids);
@@ -694,9 +698,7 @@ bool work_open(struct work *w, const txl_settings *settings, size_t parallel) {
     if (w->parallel < parallel)
         terminal_note("%zu texts at a time instead of %zu: the memory of each takes %.1f GB",
                       w->parallel, parallel, (double)bytes / 1e9);
-    w->desk.prefixes.most = w->desk.new_sessions   ? 0
-                            : kept < MOST_PREFIXES ? (size_t)kept
-                                                   : MOST_PREFIXES;
+    w->desk.prefixes.most = kept < MOST_PREFIXES ? (size_t)kept : MOST_PREFIXES;
     return true;
 }
 
