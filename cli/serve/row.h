@@ -26,9 +26,9 @@ struct reading_desk {
     bool own_settings;     /* not those of `fresh`, which is not copied then */
     bool *begins;          /* [n_token]: of a model of pieces, those that begin a word; else NULL */
     struct prefixes prefixes;
-    float *logprob;           /* [chunk, n_token] */
-    int32_t *top_ids;         /* [MOST_TOP] */
-    float *top_logprobs;      /* [MOST_TOP] */
+    float *logprob;      /* [chunk, n_token] */
+    int32_t *top_ids;    /* [MOST_TOP] */
+    float *top_logprobs; /* [MOST_TOP] */
 };
 
 struct row {

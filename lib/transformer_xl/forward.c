@@ -142,7 +142,6 @@ static txl_status forward_pass(struct transformer_xl_timeline *timeline,
     attention.first = !each && scores_first(timeline, n);
     for (size_t t = 0; t < n_timeline; t++) {
         struct transformer_xl_timeline *each_timeline = attention_timeline(&attention, t);
-        each_timeline->fresh = false;
         positions_need(each_timeline->positions, &timeline->base.compute,
                        attention.first ? 0 : distances_seen(each_timeline, n_each));
     }

@@ -128,8 +128,7 @@ static struct timeline *lay_out(const struct network *network, const struct kern
                                                           .chunk = plan.chunk,
                                                           .together = plan.chunk},
                                                  .net = net,
-                                                 .ring = plan.ring,
-                                                 .fresh = true};
+                                                 .ring = plan.ring};
     struct timeline *t = &timeline->base;
     compute_lay_out(&t->compute, settings->threads, all_scratch(net, &plan),
                     all_packed(net, kernels, &plan), 4 * (size_t)net->n_layer + BANDS_ORDER, arena);
@@ -173,14 +172,24 @@ static txl_status project_zeros(struct transformer_xl_timeline *timeline, txl_er
     return TXL_OK;
 }
 
+/* How many rows of the first memory, from the first on, may not be what they should be: those that
+ * later tokens, also of a call that failed, can have overwritten.  A new arena is zero. */
+static size_t zeros_to_store(const struct transformer_xl_timeline *timeline) {
+    const uint64_t mem_len = (uint64_t)timeline->base.settings.mem_len;
+    const uint64_t end = timeline->base.next + timeline->base.chunk;
+    if (timeline->zero_rows)
+        return mem_len;
+    if (timeline->base.next == 0 || end <= timeline->ring.capacity)
+        return 0;
+    return smaller(mem_len, end - timeline->ring.capacity);
+}
+
 static void store_zero_memory(struct transformer_xl_timeline *timeline) {
     const struct transformer_xl *net = timeline->net;
-    size_t n = (size_t)timeline->base.settings.mem_len, width = 3 * head_width(net);
-    if (!timeline->zero_rows && timeline->fresh)
-        return;
+    size_t n = zeros_to_store(timeline), width = 3 * head_width(net);
     if (!timeline->zero_rows)
         memset(timeline->qkv, 0, width * sizeof *timeline->qkv);
-    for (int layer = 0; layer < net->n_layer; layer++) {
+    for (int layer = 0; n > 0 && layer < net->n_layer; layer++) {
         const float *row =
             timeline->zero_rows ? timeline->zero_rows + (size_t)layer * width : timeline->qkv;
         struct stored_rows rows = {timeline, layer, n, 0, row, 0};
@@ -303,7 +312,6 @@ static txl_status copy(struct timeline *to_timeline, struct timeline *from_timel
         return status;
     to->base.next = from->base.next;
     to->base.segment_start = from->base.segment_start;
-    to->fresh = from->fresh;
     if (to->base.segment)
         memcpy(to->base.segment, from->base.segment, from->base.chunk * sizeof *to->base.segment);
     if (!from->base.network->has_memory)

@@ -16,7 +16,6 @@ struct transformer_xl_timeline {
      * transposed, so that the scores of a block are one product without repacking; values are
      * padded to a multiple of 16 elements. */
     struct kv_ring ring;
-    bool fresh;       /* its own rows are still the zeros of a new arena */
     float *zero_rows; /* [n_layer, 3 n_head d_head]: qkv of a row of zeros; see project_zeros */
 
     struct positions *positions;

@@ -114,6 +114,50 @@ TEST(every_case_goes_on_bit_for_bit) {
     }
 }
 
+/* A file of what the session remembers after the case's first 3 ids. */
+static void *file_of_three(const struct model_case *c, txl_session *session, size_t *size) {
+    txl_error error;
+    const char *path = scratch_path("memory");
+    feed(session, c->ids, 3);
+    txl_memory *memory = save(session);
+    assert_int_equal(txl_memory_write(memory, path, &error), TXL_OK);
+    txl_memory_free(memory);
+    void *file = read_file(path, size);
+    unlink(path);
+    return file;
+}
+
+/* Also where the first memory is rows of zeros, which later tokens overwrite. */
+TEST(a_session_that_was_reset_is_saved_as_a_new_one) {
+    static const char *const names[] = {"enwik8-zip", "hf-bin"};
+    for (size_t i = 0; i < 8; i++) {
+        struct model_case c;
+        case_open(&c, names[i / 4], NULL, -1);
+        const txl_settings settings =
+            some_settings(&c, i % 2, i / 2 % 2 ? TXL_MEMORY_Q8 : TXL_MEMORY_F32);
+        txl_session *fresh = case_session(&c, &settings), *used = case_session(&c, &settings);
+        size_t fresh_size, used_size;
+        txl_error error;
+        txl_session *copy; /* before it is made, the first tokens have other roundings */
+        assert_int_equal(txl_session_copy(fresh, &copy, &error), TXL_OK);
+        txl_session_free(copy);
+        void *expected = file_of_three(&c, fresh, &fresh_size);
+        for (size_t n = c.n; n > c.n / 5; n -= c.n / 5) {
+            feed(used, c.ids, n);
+            txl_session_reset(used);
+            void *got = file_of_three(&c, used, &used_size);
+            assert_int_equal(used_size, fresh_size);
+            assert_memory_equal(got, expected, fresh_size);
+            txl_session_reset(used);
+            free(got);
+        }
+        free(expected);
+        txl_session_free(fresh);
+        txl_session_free(used);
+        case_close(&c);
+    }
+}
+
 static uint64_t saved_size(const txl_session *session) {
     txl_error error;
     struct stat file;
