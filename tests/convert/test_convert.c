@@ -87,7 +87,7 @@ static void put_element(const struct tensor *tensor, size_t i, size_t size, unsi
 static const char *write_state(const struct state *state, const char *name) {
     json_t *header = json_object();
     size_t offset = 0;
-    unsigned char *data = NULL;
+    unsigned char *data = malloc(1);
     for (size_t i = 0; i < state->n; i++) {
         const struct tensor *t = &state->tensor[i];
         size_t size = t->dtype[1] == '6' ? 8 : t->dtype[0] == 'B' ? 2 : 4;
