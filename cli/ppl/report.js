@@ -778,6 +778,12 @@ function start() {
   if (data.items) {
     drawItems();
   }
+  /* A sweep is about it; otherwise it is one of all figures. */
+  if (data.positions?.length === 1) {
+    const all = document.querySelector("header details");
+    all.append(byId("positions"));
+    all.addEventListener("toggle", drawPositions);
+  }
   const shown = models[0].counts[n];
   if (shown < result.predicted) {
     byId("cut").textContent =
