@@ -5,23 +5,26 @@
  *     m = 0.95 m + g,  U = g + 0.95 m,  X = U / (|U| + 1e-7)
  *     five times, on the shorter side:  A = X X^T,  X = (3.4445 I - 4.775 A + 2.0315 A A) X
  *     W = W - rate sqrt(max(1, r / c)) X
- * The polynomial brings X's singular values near 1 (Newton-Schulz).  Queries, keys and values are
- * matrices of their own.  A layer's matrices are multiplied together, so that threads have enough
- * to do; each sum is divided in a fixed way, so the result does not depend on their number. */
+ * The polynomial E of A brings X's singular values near 1 (Newton-Schulz).  Queries, keys and
+ * values are matrices of their own.  A layer's matrices are multiplied together, so that threads
+ * have enough to do; each sum is divided in a fixed way, so the result does not depend on their
+ * number. */
 #include "lib/base/memory.h"
 #include "training.h"
 
 #include <math.h>
 
-enum { MATRICES = 7, ROUNDS = 5 }; /* odd, so that the last X is not where the first one was */
+enum { MATRICES = 7, ROUNDS = 5 };
 
 static const float MOMENTUM = 0.95f, LINEAR_TERM = 3.4445f, CUBIC = -4.775f, QUINTIC = 2.0315f;
 
 struct oriented {
     size_t rows, columns, side; /* side: the smaller one */
     size_t place;               /* its first weight in the training's arrays */
-    float *other;               /* [rows, columns] */
-    float *a, *d, *e;           /* [side, side] */
+    float *x, *other;           /* [rows, columns]; x is the gradient at first */
+    float *a, *e;               /* [side, side] */
+    bool deferred;              /* see run_round */
+    float *q, *next_q, *ea;     /* [side, side], if it is deferred */
     double *partial;            /* squares of U: one for each piece */
     float factor;               /* 1 / (|U| + 1e-7), then that of the update */
 };
@@ -50,96 +53,129 @@ static void list_matrices(const struct training *t, int l, struct arena *scratch
         size_t rows = matrix[i].rows, columns = matrix[i].columns, side = smaller(rows, columns);
         struct oriented *m = &list[i];
         *m = (struct oriented){.rows = rows, .columns = columns, .side = side};
-        if (t->model) /* its weights are t->weight */
+        if (t->model) { /* its weights are t->weight */
             m->place =
                 (size_t)((const float *)matrix[i].whole->data - t->weight) + matrix[i].before;
+            m->x = t->gradient + m->place;
+        }
         m->other = arena_take(scratch, n_element(m), sizeof *m->other);
         m->a = arena_take(scratch, side * side, sizeof *m->a);
-        m->d = arena_take(scratch, side * side, sizeof *m->d);
         m->e = arena_take(scratch, side * side, sizeof *m->e);
+        m->deferred = !t->how.bf16 && rows != columns;
+        if (m->deferred) {
+            m->q = arena_take(scratch, side * side, sizeof *m->q);
+            m->next_q = arena_take(scratch, side * side, sizeof *m->next_q);
+            m->ea = arena_take(scratch, side * side, sizeof *m->ea);
+        }
         m->partial = arena_take(scratch, pieces(n_element(m), ELEMENT_PIECE), sizeof *m->partial);
     }
 }
 
 /* ---- Products ----------------------------------------------------------------------------- */
 
-/* The smaller of X X^T and X^T X. */
-static struct product square_of(const struct oriented *m, const float *x) {
+/* A = X X^T or X^T X, the smaller one. */
+static struct product square_of(const struct oriented *m) {
     bool turned = m->rows > m->columns;
     return (struct product){.m = m->side,
                             .n = m->side,
                             .k = larger(m->rows, m->columns),
-                            .a = {x, m->columns, turned},
-                            .b = {x, m->columns, !turned},
+                            .a = {m->x, m->columns, turned},
+                            .b = {m->x, m->columns, !turned},
                             .c = m->a,
-                            .ldc = m->side};
+                            .ldc = m->side,
+                            .symmetric = true};
 }
 
-static struct product polynomial_of(const struct oriented *m) {
+/* C = A B, of polynomials of the same symmetric matrix: so C is symmetric too. */
+static struct product product_of(const struct oriented *m, const float *a, const float *b,
+                                 float *c) {
     return (struct product){.m = m->side,
                             .n = m->side,
                             .k = m->side,
-                            .a = as_is(m->a, m->side),
-                            .b = as_is(m->d, m->side),
-                            .c = m->e,
-                            .ldc = m->side};
+                            .a = as_is(a, m->side),
+                            .b = as_is(b, m->side),
+                            .c = c,
+                            .ldc = m->side,
+                            .symmetric = true};
 }
 
 /* E X, or X E where X has more rows than columns. */
-static struct product next_of(const struct oriented *m, const float *x, float *out) {
-    const struct factor e = as_is(m->e, m->side), factor = as_is(x, m->columns);
+static struct product next_of(const struct oriented *m, const float *e) {
+    const struct factor left = as_is(e, m->side), factor = as_is(m->x, m->columns);
     bool turned = m->rows > m->columns;
     return (struct product){.m = m->rows,
                             .n = m->columns,
                             .k = m->side,
-                            .a = turned ? factor : e,
-                            .b = turned ? e : factor,
-                            .c = out,
+                            .a = turned ? factor : left,
+                            .b = turned ? left : factor,
+                            .c = m->other,
                             .ldc = m->columns};
 }
 
-/* D = 2.0315 A - 4.775 I, of a finished tile of A. */
-static void finish_square(void *context, size_t row, size_t rows, size_t column, size_t columns) {
-    const struct oriented *m = context;
-    for (size_t r = row; r < row + rows; r++) {
-        const float *a = m->a + r * m->side;
-        float *d = m->d + r * m->side;
-        for (size_t c = column; c < column + columns; c++)
-            d[c] = QUINTIC * a[c];
-        if (r >= column && r < column + columns)
-            d[r] += CUBIC;
-    }
-}
-
-/* E = A D + 3.4445 I. */
+/* E = 3.4445 I - 4.775 A + 2.0315 A A, of a finished tile of A A. */
 static void finish_polynomial(void *context, size_t row, size_t rows, size_t column,
                               size_t columns) {
     const struct oriented *m = context;
-    for (size_t r = larger(row, column); r < smaller(row + rows, column + columns); r++)
-        m->e[r * m->side + r] += LINEAR_TERM;
+    for (size_t r = row; r < row + rows; r++) {
+        const float *restrict a = m->a + r * m->side;
+        float *restrict e = m->e + r * m->side;
+        for (size_t c = column; c < column + columns; c++)
+            e[c] = QUINTIC * e[c] + CUBIC * a[c];
+        if (r >= column && r < column + columns)
+            e[r] += LINEAR_TERM;
+    }
 }
 
-/* One round: from x, the gradients' array or `other`, to the other one. */
-static void run_round(struct training *t, struct oriented list[MATRICES], bool from_other) {
-    struct product product[MATRICES];
+static void swap(float **x, float **y) {
+    float *z = *x;
+    *x = *y;
+    *y = z;
+}
+
+/* One round: X = E X.  A deferred matrix, in f32 one that is not square, multiplies X only at the
+ * end of the second and of the last round, by the product Q of the E since then.  In between, A
+ * goes on without X, to E A E, for E and A commute.  That multiplies the rounding of A by up
+ * to 3.4445^2 a round: over five rounds the losses of a training move. */
+static void run_round(const struct training *t, struct oriented list[MATRICES], int round) {
+    const bool starts = round == 0 || round == 2, ends = round == 1 || round == ROUNDS - 1;
+    struct product product[2 * MATRICES];
+    int n = 0;
+    for (int i = 0; i < MATRICES; i++)
+        if (!list[i].deferred || starts)
+            product[n++] = square_of(&list[i]);
+    products_run(&t->products, product, n);
+    n = 0;
     for (int i = 0; i < MATRICES; i++) {
-        product[i] = square_of(&list[i], from_other ? list[i].other : t->gradient + list[i].place);
-        product[i].finish = finish_square;
-        product[i].context = &list[i];
+        struct oriented *m = &list[i];
+        product[n] = product_of(m, m->a, m->a, m->e);
+        product[n].finish = finish_polynomial;
+        product[n++].context = m;
     }
-    products_run(&t->products, product, MATRICES);
+    products_run(&t->products, product, n);
+    n = 0;
     for (int i = 0; i < MATRICES; i++) {
-        product[i] = polynomial_of(&list[i]);
-        product[i].finish = finish_polynomial;
-        product[i].context = &list[i];
+        const struct oriented *m = &list[i];
+        if (!m->deferred)
+            product[n++] = next_of(m, m->e);
+        if (m->deferred && !ends)
+            product[n++] = product_of(m, m->e, m->a, m->ea);
+        if (m->deferred && !starts)
+            product[n++] = product_of(m, m->e, m->q, m->next_q);
     }
-    products_run(&t->products, product, MATRICES);
+    products_run(&t->products, product, n);
+    n = 0;
     for (int i = 0; i < MATRICES; i++) {
-        float *gradient = t->gradient + list[i].place;
-        product[i] = next_of(&list[i], from_other ? list[i].other : gradient,
-                             from_other ? gradient : list[i].other);
+        struct oriented *m = &list[i];
+        if (m->deferred && !ends)
+            product[n++] = product_of(m, m->ea, m->e, m->a);
+        if (m->deferred)
+            swap(&m->q, starts ? &m->e : &m->next_q);
+        if (m->deferred && ends)
+            product[n++] = next_of(m, m->q);
+        if (!m->deferred || ends)
+            swap(&m->x, &m->other);
     }
-    products_run(&t->products, product, MATRICES);
+    products_run(&t->products, product, n);
 }
 
 /* ---- Elements ----------------------------------------------------------------------------- */
@@ -185,9 +221,8 @@ static void scale_task(void *context, int i, int thread) {
     struct task_range range;
     size_t piece;
     const struct oriented *m = part_of(muon, i, &range, &piece);
-    float *g = muon->t->gradient + m->place;
     for (size_t k = range.first; k < range.end; k++)
-        g[k] *= m->factor;
+        m->x[k] *= m->factor;
 }
 
 static void move_task(void *context, int i, int thread) {
@@ -198,7 +233,7 @@ static void move_task(void *context, int i, int thread) {
     const struct oriented *m = part_of(muon, i, &range, &piece);
     float *restrict weight = muon->t->weight + m->place;
     for (size_t k = range.first; k < range.end; k++)
-        weight[k] -= m->factor * m->other[k];
+        weight[k] -= m->factor * m->x[k];
 }
 
 /* ---- A step ------------------------------------------------------------------------------- */
@@ -222,7 +257,7 @@ void muon_step(struct training *t, double rate, float clip) {
         }
         pool_run(t->pool, (int)n, scale_task, &muon);
         for (int round = 0; round < ROUNDS; round++)
-            run_round(t, muon.list, round % 2 == 1);
+            run_round(t, muon.list, round);
         for (int i = 0; i < MATRICES; i++) {
             struct oriented *m = &muon.list[i];
             m->factor = (float)(rate * sqrt(fmax(1, (double)m->rows / (double)m->columns)));
@@ -240,15 +275,19 @@ uint64_t muon_scratch(const struct training *t) {
 
 uint64_t muon_room(const struct training *t) {
     const struct packed_product *packed = t->products.packed;
-    struct arena unused = {0}, square = {0}, polynomial = {0}, next = {0};
+    struct arena unused = {0}, room[4] = {{0}}; /* of a round's products, and of the last ones */
+    uint64_t most = 0;
     struct oriented list[MATRICES];
     list_matrices(t, 0, &unused, list);
     for (int i = 0; i < MATRICES; i++) {
         const struct oriented *m = &list[i];
-        size_t length = larger(m->rows, m->columns);
-        products_take_room(&square, packed, m->side, m->side, length);
-        products_take_room(&polynomial, packed, m->side, m->side, m->side);
-        products_take_room(&next, packed, m->rows, m->columns, m->side);
+        products_take_room(&room[0], packed, m->side, m->side, larger(m->rows, m->columns));
+        products_take_room(&room[1], packed, m->side, m->side, m->side);
+        products_take_room(&room[m->deferred ? 3 : 2], packed, m->rows, m->columns, m->side);
+        for (int k = 0; m->deferred && k < 2; k++)
+            products_take_room(&room[2], packed, m->side, m->side, m->side);
     }
-    return square.used > next.used ? square.used : larger(next.used, polynomial.used);
+    for (int i = 0; i < 4; i++)
+        most = larger(most, room[i].used);
+    return most;
 }

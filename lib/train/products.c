@@ -12,7 +12,10 @@ enum {
     TILE_ROW_UNIT = 16,       /* tile rows likewise */
     TILE_WORK = 80 * 1000000, /* operations of a tile: less than a millisecond, so that threads end
                                  at about the same time */
-    TASK_ROWS = 64            /* rows of an operand that a task packs */
+    TASK_ROWS = 64,           /* rows of an operand that a task packs */
+    STRIPS = 8,               /* rows of tiles of a symmetric product, at least: 9 / 16 of it are
+                                 computed */
+    MIRRORED = 16             /* side of a square that is mirrored at once: a cache line */
 };
 
 /* A product cut into `rows` by `columns` tiles. */
@@ -45,6 +48,8 @@ static size_t in_units(size_t n, size_t parts, size_t unit) {
 static struct cut cut_product(const struct product *p) {
     struct cut cut = {.product = p};
     size_t k = p->k + p->more, rows = pieces(p->m, TILE_ROWS);
+    if (p->symmetric)
+        rows = larger(rows, STRIPS);
     size_t columns = pieces(p->n, TILE_COLUMNS);
     for (;;) {
         cut.tile_rows = in_units(p->m, rows, TILE_ROW_UNIT);
@@ -185,6 +190,19 @@ static void multiply_pair(const struct packed_product *packed, const struct prod
                           p->c + tile->row * p->ldc + tile->column, p->ldc);
 }
 
+/* Copies what lies right of the diagonal's square to its place under the diagonal, where no tile
+ * is computed: the columns of a tile begin at its first row or right of it. */
+static void mirror(const struct product *p, const struct tile *tile) {
+    const size_t end = tile->row + tile->rows, last = tile->column + tile->columns;
+    for (size_t column = larger(tile->column, end); column < last; column += MIRRORED) {
+        for (size_t row = tile->row; row < end; row += MIRRORED) {
+            for (size_t c = column; c < smaller(column + MIRRORED, last); c++)
+                for (size_t r = row; r < smaller(row + MIRRORED, end); r++)
+                    p->c[c * p->ldc + r] = p->c[r * p->ldc + c];
+        }
+    }
+}
+
 static void tile_task(void *context, int i, int thread) {
     (void)thread;
     const struct batch *batch = context;
@@ -199,6 +217,12 @@ static void tile_task(void *context, int i, int thread) {
     size_t rows = p->m - tile.row, columns = p->n - tile.column;
     tile.rows = rows < cut->tile_rows ? rows : cut->tile_rows;
     tile.columns = columns < cut->tile_columns ? columns : cut->tile_columns;
+    if (p->symmetric && tile.column < tile.row) {
+        size_t end = tile.column + tile.columns;
+        if (end <= tile.row)
+            return;
+        tile.column = tile.row, tile.columns = end - tile.row;
+    }
     const struct packed_product *packed = batch->products->packed;
     if (p->k > 0)
         multiply_pair(packed, p, &batch->packed[k][0], &p->a, &p->b, p->k, &tile, p->add);
@@ -207,6 +231,8 @@ static void tile_task(void *context, int i, int thread) {
                       p->add || p->k > 0);
     if (p->finish)
         p->finish(p->context, tile.row, tile.rows, tile.column, tile.columns);
+    if (p->symmetric)
+        mirror(p, &tile);
 }
 
 void products_run(const struct products *products, const struct product *product, int n) {

@@ -36,8 +36,13 @@ struct product {
     float *c;
     size_t ldc;
 
+    /* The result is a symmetric matrix, m = n: what lies under the diagonal is mostly not computed,
+     * but mirrored, after `finish`. */
+    bool symmetric;
+
     /* Called for each finished tile, rows [row, row + rows) and columns [column, column + columns),
-     * while it is in the cache; may be NULL.  `column` is a multiple of 128. */
+     * while it is in the cache; may be NULL.  `column` is a multiple of 128; of a symmetric product
+     * it need not be. */
     void (*finish)(void *context, size_t row, size_t rows, size_t column, size_t columns);
     void *context;
 };
@@ -56,7 +61,7 @@ void products_take_room(struct arena *room, const struct packed_product *packed,
 
 /* Computes n <= MAX_PRODUCTS products in any order: none may read what another writes.  Skips
  * products whose m or n is 0, or whose k and `more` are both 0. */
-enum { MAX_PRODUCTS = 8 };
+enum { MAX_PRODUCTS = 16 };
 void products_run(const struct products *products, const struct product *product, int n);
 
 /* C[m, n] (+)= A[m, k] B[k, n] in this thread.  `left` and `right` have room for the packs of A,
