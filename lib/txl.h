@@ -273,8 +273,8 @@ typedef enum txl_memory_type {
 
 /* What activations are rounded to before weights multiply them.  By default they stay in f32; where
  * up to eight rows of them meet weights in q8, q4 or q5, they have 16 bits, with a scale for each
- * row. TXL_COMPUTE_BF16, for weights in bf16, and TXL_COMPUTE_INT8, for weights in q8, round more
- * than eight rows at a time to the weights' type: to bf16, or to 8 bits with a scale for each 64.
+ * row. TXL_COMPUTE_BF16, for weights in bf16, and TXL_COMPUTE_INT8, for weights in q8, q5 or q4,
+ * round more than eight rows at a time: to bf16, or to 8 bits with a scale for each 64.
  * That is faster where the processor multiplies such numbers, and gives the same within float
  * rounding where it does not (SPEED.md has the speed, and how much a token changes).  Both are for
  * scoring: a token's scores then depend on how many tokens are fed with it. */
@@ -1128,7 +1128,7 @@ TXL_API txl_status txl_measure_sgemm(int threads, double *flops_per_second, txl_
 typedef enum txl_products {
     TXL_PRODUCTS_F32 = 0,      /* TXL_COMPUTE_F32, and training in f32 */
     TXL_PRODUCTS_BF16,         /* weights in bf16 with TXL_COMPUTE_BF16 */
-    TXL_PRODUCTS_INT8,         /* weights in q8 with TXL_COMPUTE_INT8 */
+    TXL_PRODUCTS_INT8,         /* weights in q8, q5, q4 with TXL_COMPUTE_INT8 */
     TXL_PRODUCTS_TRAINING_BF16 /* training in bf16 */
 } txl_products;
 

@@ -77,9 +77,9 @@ bool embeddings_wrong(int type, int embeddings);
                .choices = memory_types, __VA_ARGS__)
 #define COMPUTE_ROW(place)                                                                         \
     OPTION_ROW("compute", OPTION_CHOICE, (place),                                                  \
-               "multiply in f32, or in bf16 weights of that type, in int8 those of q8, with more " \
-               "than 8 rows of activations, which are rounded to it: faster where the processor "  \
-               "multiplies it",                                                                    \
+               "multiply in f32, or in bf16 weights of that type, in int8 those of q8, q5 and "    \
+               "q4, with more than 8 rows of activations, which are rounded to it: faster where "  \
+               "the processor multiplies it",                                                      \
                .choices = session_computes, .standard = "f32")
 #define PRE_LNORM_ROW(...)                                                                         \
     OPTION_ROW("pre-lnorm", OPTION_CHOICE, .choices = answers,                                     \

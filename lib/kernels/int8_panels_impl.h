@@ -1,6 +1,7 @@
-/* Panels of weights in q8 that also round activations to 8 bits, and so multiply integers.  The 64
- * consecutive activations that meet one scale of the weights share a scale too: the largest
- * magnitude divided by 127.  Sums of 64 products are exact; they are scaled and added up in f32.
+/* Panels of weights in q8, q4 and q5 that also round activations to 8 bits, and so multiply
+ * integers.  64 consecutive activations share a scale: the largest magnitude divided by 127.  Sums
+ * of the 64 products that share scales, of 32 in q4 and q5, are exact; they are scaled and added up
+ * in f32.  The minimum of a block of q4 and q5 meets the sum of its activations.
  *
  * Where the processor has no fast instruction for products of bytes, the rounded activations are
  * multiplied in f32: results are the same within the rounding of f32.
@@ -31,7 +32,8 @@ static inline vec round_columns(size_t n, vec *x) {
 #if defined(MULTIPLIES_BYTES)
 
 /* A packed panel has, for each block, 16 lines, each with 4 neighbouring columns of every row, in
- * bytes; after them the scales, [blocks, width].  Tile instructions take signed bytes.  Vector
+ * bytes; after them the scales, [blocks, width], and the sums of the rounded activations of each
+ * TILE_BLOCK columns, [blocks, TILE_BLOCKS, width].  Tile instructions take signed bytes.  Vector
  * instructions take unsigned ones: 128 is added to each, and 128 times the sum of the weights is
  * subtracted from the result. */
 #if defined(MULTIPLIES_BYTES_IN_TILES)
@@ -43,6 +45,10 @@ enum { QUADS = Q8_BLOCK / 4 };
 
 static inline float *int8_scales(const void *packed, size_t width, size_t blocks) {
     return (float *)((char *)packed + blocks * Q8_BLOCK * width);
+}
+
+static inline float *int8_sums(const void *packed, size_t width, size_t blocks) {
+    return int8_scales(packed, width, blocks) + blocks * width;
 }
 
 /* Joins four columns of LANES rows into a line of bytes. */
@@ -58,6 +64,7 @@ static void pack_int8(size_t m, size_t width, size_t k, const float *x, size_t l
                       float *x_scale) {
     (void)x_scale;
     float *scale = int8_scales(out, width, q8_blocks(k));
+    float *sums = int8_sums(out, width, q8_blocks(k));
     for (size_t first = 0; first < width; first += LANES) {
         size_t rows = first >= m ? 0 : m - first < LANES ? m - first : LANES;
         for (size_t d = 0; d < q8_blocks(k); d++) {
@@ -67,7 +74,14 @@ static void pack_int8(size_t m, size_t width, size_t k, const float *x, size_t l
                 transpose_part(x + first * ldx + at, ldx, left ? rows : 0,
                                left < LANES ? left : LANES, column + i);
             }
-            store_f32(scale + d * width + first, round_columns(Q8_BLOCK, column));
+            const vec factor = round_columns(Q8_BLOCK, column);
+            store_f32(scale + d * width + first, factor);
+            for (size_t b = 0; b < TILE_BLOCKS; b++) {
+                vec sum = {0};
+                for (size_t i = 0; i < TILE_BLOCK; i++)
+                    sum += column[b * TILE_BLOCK + i];
+                store_f32(sums + (d * TILE_BLOCKS + b) * width + first, sum * factor);
+            }
             for (size_t g = 0; g < QUADS; g++) {
                 ivec line = join_bytes(column + 4 * g);
                 memcpy((char *)out + ((d * QUADS + g) * width + first) * 4, &line, sizeof line);
@@ -180,43 +194,136 @@ static void prepare_int8(size_t n, size_t k, const void *b, const float *scale, 
     }
 }
 
-/* Adds to c[rows, vectors LANES], or with `first` sets it to, the products of `depth` blocks.  Half
- * of the registers hold the sums of a block, half those of all. */
+/* Prepared weights in tiles: the same for each of a block's TILE_BLOCKS; after what their sums
+ * begin with lie the scales and the minima, [blocks, TILE_BLOCKS, width] each. */
+static inline float *int8_tile_scales(const void *prepared, size_t blocks, size_t width) {
+    return (float *)int8_begin(prepared, blocks) + blocks * TILE_BLOCKS * width;
+}
+
+/* Rows `skip` to 15 of a tile, and then rows of the one below. */
+static void join_tiles(int top, size_t skip, const uint8_t *tile, const uint8_t *below,
+                       uint8_t *out) {
+    for (size_t at = 0, size; at < tile_bytes(top); at += TILE_HEIGHT * size) {
+        size = at < TILE_LINES ? 1 : TILE_LINE / TILE_HEIGHT; /* bytes of a row */
+        memcpy(out + at, tile + at + skip * size, (TILE_HEIGHT - skip) * size);
+        memcpy(out + at + (TILE_HEIGHT - skip) * size, below + at, skip * size);
+    }
+}
+
+/* Writes the levels of block `b` of a tile, of which `to` is the first line, `begin` and `scale`
+ * the first of 16 rows, and the minima are `apart` floats after the scales. */
+static inline __attribute__((always_inline)) void
+prepare_block(const int top, const uint8_t *tile, size_t b, vec d, vec e, size_t width, char *to,
+              int32_t *begin, float *scale, size_t apart) {
+    const uint8_t *code = tile + 2 * b * TILE_HEIGHT;
+    const ivec ones = (ivec){0} + 0x01010101;
+    ivec sum = {0};
+    UNROLL for (int l = 0; l < TILE_BLOCK_LINES; l++) {
+        ivec level[2];
+        load_levels(top, tile, b, 0, l, level);
+        UNROLL for (int i = 0; i < 2; i++) {
+            sum = add_bytes(sum, ones, level[i]);
+            memcpy(to + (size_t)(TILE_BLOCK_LINES * i + l) * width * 4, &level[i], sizeof *level);
+        }
+    }
+    sum *= -BYTE_OFFSET;
+    memcpy(begin, &sum, sizeof sum);
+    store_f32(scale, load_bytes(code) * d);
+    store_f32(scale + apart, load_bytes(code + TILE_HEIGHT) * e);
+}
+
+static void prepare_tiles_int8(int top, const struct tile_rows *b, void *out) {
+    const size_t blocks = tiles_across(b->n_col), width = (b->n_row + LANES - 1) / LANES * LANES;
+    const size_t apart = blocks * TILE_BLOCKS * width, row = blocks * tile_bytes(top);
+    float *scales = int8_tile_scales(out, blocks, width);
+    for (size_t first = 0; first < b->n_row; first += LANES) {
+        const uint8_t *tile = b->tile + first / TILE_HEIGHT * row;
+        const float *factors = b->factors + 2 * (b->skip + first);
+        float d[LANES] = {0}, e[LANES] = {0};
+        for (size_t r = 0; r < LANES && first + r < b->n_row; r++) {
+            d[r] = factors[2 * r];
+            e[r] = factors[2 * r + 1];
+        }
+        for (size_t t = 0; t < blocks; t++, tile += tile_bytes(top)) {
+            uint8_t joined[TILE_FIFTH + TILE_BLOCKS * TILE_LINE];
+            const uint8_t *from = tile;
+            if (b->skip > 0) {
+                bool ends = first + TILE_HEIGHT - b->skip >= b->n_row; /* in this row of tiles */
+                join_tiles(top, b->skip, tile, ends ? tile : tile + row, joined);
+                from = joined;
+            }
+            for (size_t h = 0; h < TILE_BLOCKS; h++) {
+                const size_t at = (t * TILE_BLOCKS + h) * width + first;
+                char *to = (char *)out + ((t * QUADS + h * TILE_BLOCK / 4) * width + first) * 4;
+                int32_t *begin = int8_begin(out, blocks) + at;
+                if (top == Q4_TOP)
+                    prepare_block(Q4_TOP, from, h, load_f32(d), load_f32(e), width, to, begin,
+                                  scales + at, apart);
+                else
+                    prepare_block(Q5_TOP, from, h, load_f32(d), load_f32(e), width, to, begin,
+                                  scales + at, apart);
+            }
+        }
+    }
+}
+
+/* The operands of a tile, from its first block on. */
+struct int8_operands {
+    const char *p; /* a panel's lines, scales and sums, from the tile's first row on */
+    const float *x_scale, *x_sum;
+    const char *b;
+    const int32_t *begin;
+    const float *scale, *minimum; /* minimum and x_sum: of weights in tiles */
+};
+
+/* Adds to c[rows, vectors LANES], or with `first` sets it to, the products of `depth` blocks, whose
+ * weights have `parts` scales each; those of two have minima.  Half of the registers hold the sums
+ * of a part, half those of all. */
 static inline __attribute__((always_inline)) void tile_int8(const int rows, const int vectors,
-                                                            size_t depth, bool first, const char *p,
-                                                            const float *x_scale, size_t width,
-                                                            const char *b, const int32_t *begin,
-                                                            const float *scale, float *c) {
+                                                            const size_t parts, size_t depth,
+                                                            bool first, size_t width,
+                                                            struct int8_operands o, float *c) {
     vec total[8][3];
     UNROLL for (int r = 0; r < rows; r++) {
         UNROLL for (int v = 0; v < vectors; v++) total[r][v] =
             first ? splat(0) : load_f32(c + (r * vectors + v) * LANES);
     }
-    for (size_t d = 0; d < depth; d++) {
-        ivec sum[8][3];
-        UNROLL for (int v = 0; v < vectors; v++) {
-            memcpy(&sum[0][v], begin + v * LANES, sizeof(ivec));
-            UNROLL for (int r = 1; r < rows; r++) sum[r][v] = sum[0][v];
-        }
-        for (size_t g = 0; g < QUADS; g++, p += width * 4, b += vectors * 64) {
-            ivec line[3];
-            UNROLL for (int v = 0; v < vectors; v++) memcpy(&line[v], b + v * 64, sizeof(ivec));
+    for (size_t d = 0; d < depth; d++, o.x_scale += width) {
+        for (size_t part = 0; part < parts; part++) {
+            ivec sum[8][3];
+            UNROLL for (int v = 0; v < vectors; v++) {
+                memcpy(&sum[0][v], o.begin + v * LANES, sizeof(ivec));
+                UNROLL for (int r = 1; r < rows; r++) sum[r][v] = sum[0][v];
+            }
+            for (size_t g = 0; g < QUADS / parts; g++, o.p += width * 4, o.b += vectors * 64) {
+                ivec line[3];
+                UNROLL for (int v = 0; v < vectors; v++)
+                    memcpy(&line[v], o.b + v * 64, sizeof(ivec));
+                UNROLL for (int r = 0; r < rows; r++) {
+                    float four;
+                    memcpy(&four, o.p + 4 * r, sizeof four);
+                    const ivec x = (ivec)splat(four);
+                    UNROLL for (int v = 0; v < vectors; v++) sum[r][v] =
+                        add_bytes(sum[r][v], x, line[v]);
+                }
+            }
             UNROLL for (int r = 0; r < rows; r++) {
-                float four;
-                memcpy(&four, p + 4 * r, sizeof four);
-                const ivec x = (ivec)splat(four);
-                UNROLL for (int v = 0; v < vectors; v++) sum[r][v] =
-                    add_bytes(sum[r][v], x, line[v]);
+                const vec x = splat(o.x_scale[r]);
+                UNROLL for (int v = 0; v < vectors; v++) total[r][v] +=
+                    __builtin_convertvector(sum[r][v], vec) * (x * load_f32(o.scale + v * LANES));
+                if (parts == 1)
+                    continue;
+                const vec y = splat(o.x_sum[r]);
+                UNROLL for (int v = 0; v < vectors; v++) total[r][v] -=
+                    y * load_f32(o.minimum + v * LANES);
+            }
+            o.begin += vectors * LANES;
+            o.scale += vectors * LANES;
+            if (parts > 1) {
+                o.minimum += vectors * LANES;
+                o.x_sum += width;
             }
         }
-        UNROLL for (int r = 0; r < rows; r++) {
-            const vec x = splat(x_scale[r]);
-            UNROLL for (int v = 0; v < vectors; v++) total[r][v] +=
-                __builtin_convertvector(sum[r][v], vec) * (x * load_f32(scale + v * LANES));
-        }
-        begin += vectors * LANES;
-        scale += vectors * LANES;
-        x_scale += width;
     }
     UNROLL for (int r = 0; r < rows; r++) {
         UNROLL for (int v = 0; v < vectors; v++)
@@ -225,39 +332,47 @@ static inline __attribute__((always_inline)) void tile_int8(const int rows, cons
 }
 
 /* Each shape is a function of its own, whose registers hold nothing but its sums. */
-typedef void tile_int8_function(size_t depth, bool first, const char *p, const float *x_scale,
-                                size_t width, const char *b, const int32_t *begin,
-                                const float *scale, float *c);
-#define TILE_INT8(ROWS, VECTORS)                                                                   \
-    static __attribute__((noinline)) void tile_int8_##ROWS##x##VECTORS(                            \
-        size_t depth, bool first, const char *p, const float *x_scale, size_t width,               \
-        const char *b, const int32_t *begin, const float *scale, float *c) {                       \
-        tile_int8(ROWS, VECTORS, depth, first, p, x_scale, width, b, begin, scale, c);             \
+typedef void tile_int8_function(size_t depth, bool first, size_t width,
+                                const struct int8_operands *o, float *c);
+#define TILE_INT8(ROWS, VECTORS, PARTS)                                                            \
+    static __attribute__((noinline)) void tile_int8_##ROWS##x##VECTORS##_##PARTS(                  \
+        size_t depth, bool first, size_t width, const struct int8_operands *o, float *c) {         \
+        tile_int8(ROWS, VECTORS, PARTS, depth, first, width, *o, c);                               \
     }
-TILE_INT8(4, 3)
-TILE_INT8(4, 2)
-TILE_INT8(8, 1)
+TILE_INT8(4, 3, 1)
+TILE_INT8(4, 2, 1)
+TILE_INT8(8, 1, 1)
+TILE_INT8(4, 3, 2)
+TILE_INT8(4, 2, 2)
+TILE_INT8(8, 1, 2)
 
 /* Blocks of the weights that meet all rows of the panel before the next ones, and stay in the
  * nearest cache. */
 enum { INT8_CHUNK = 4 };
 
+/* `scale` and `minimum` belong to the weights' blocks, `parts` of each of which have their own. */
 static inline __attribute__((always_inline)) void
-rows_int8(const size_t rows, const size_t vectors, tile_int8_function *tile, size_t m, size_t width,
-          size_t n, size_t blocks, const void *packed, const void *b, const float *scale,
-          const float *bias, bool relu, float *y, size_t ldy) {
+rows_int8(const size_t rows, const size_t vectors, const size_t parts, tile_int8_function *tile,
+          size_t m, size_t width, size_t n, size_t blocks, const void *packed, const void *b,
+          const float *scale, const float *minimum, const float *bias, bool relu, float *y,
+          size_t ldy) {
     const size_t columns = vectors * LANES;
     float c[PANEL_WIDTH * PANEL_ROWS]; /* [m, columns] */
     for (size_t d = 0; d < blocks; d += INT8_CHUNK) {
         size_t depth = blocks - d < INT8_CHUNK ? blocks - d : INT8_CHUNK;
         bool last = d + depth == blocks;
         for (size_t r = 0; r < m; r += rows) {
+            const struct int8_operands o = {
+                .p = (const char *)packed + (d * QUADS * width + r) * 4,
+                .x_scale = int8_scales(packed, width, blocks) + d * width + r,
+                .x_sum = int8_sums(packed, width, blocks) + d * parts * width + r,
+                .b = (const char *)b + d * Q8_BLOCK * columns,
+                .begin = int8_begin(b, blocks) + d * parts * columns,
+                .scale = scale + d * parts * columns,
+                .minimum = minimum ? minimum + d * parts * columns : NULL};
             if (last)
                 fetch_tile(rows, y + r * ldy, r, m, n, ldy);
-            tile(depth, d == 0, (const char *)packed + (d * QUADS * width + r) * 4,
-                 int8_scales(packed, width, blocks) + d * width + r, width,
-                 (const char *)b + d * Q8_BLOCK * columns, int8_begin(b, blocks) + d * columns,
-                 scale + d * columns, c + r * columns);
+            tile(depth, d == 0, width, &o, c + r * columns);
             if (last)
                 finish_rows(m - r < rows ? m - r : rows, n, c + r * columns, columns, bias, relu,
                             y + r * ldy, ldy);
@@ -272,12 +387,45 @@ static void panel_int8(size_t m, size_t width, size_t n, size_t k, const void *p
     (void)x_scale;
     (void)next;
     if (n > 2 * LANES)
-        rows_int8(4, 3, tile_int8_4x3, m, width, n, blocks, packed, b, scale, bias, relu, y, ldy);
+        rows_int8(4, 3, 1, tile_int8_4x3_1, m, width, n, blocks, packed, b, scale, NULL, bias, relu,
+                  y, ldy);
     else if (n > LANES)
-        rows_int8(4, 2, tile_int8_4x2, m, width, n, blocks, packed, b, scale, bias, relu, y, ldy);
+        rows_int8(4, 2, 1, tile_int8_4x2_1, m, width, n, blocks, packed, b, scale, NULL, bias, relu,
+                  y, ldy);
     else
-        rows_int8(8, 1, tile_int8_8x1, m, width, n, blocks, packed, b, scale, bias, relu, y, ldy);
+        rows_int8(8, 1, 1, tile_int8_8x1_1, m, width, n, blocks, packed, b, scale, NULL, bias, relu,
+                  y, ldy);
 }
+
+static void panel_tiles_int8(size_t m, size_t width, size_t n, size_t k, const void *packed,
+                             const float *x_scale, const void *b, const float *scale,
+                             const float *bias, bool relu, float *y, size_t ldy, const void *next) {
+    const size_t blocks = q8_blocks(k), columns = (n + LANES - 1) / LANES * LANES;
+    const float *minimum;
+    (void)x_scale;
+    (void)next;
+    scale = int8_tile_scales(b, blocks, columns);
+    minimum = scale + blocks * TILE_BLOCKS * columns;
+    if (n > 2 * LANES)
+        rows_int8(4, 3, 2, tile_int8_4x3_2, m, width, n, blocks, packed, b, scale, minimum, bias,
+                  relu, y, ldy);
+    else if (n > LANES)
+        rows_int8(4, 2, 2, tile_int8_4x2_2, m, width, n, blocks, packed, b, scale, minimum, bias,
+                  relu, y, ldy);
+    else
+        rows_int8(8, 1, 2, tile_int8_8x1_2, m, width, n, blocks, packed, b, scale, minimum, bias,
+                  relu, y, ldy);
+}
+
+const struct panels tile_panels_avx512vnni = {
+    .element = sizeof(float),
+    .unit = 16,
+    .most_rows = SIZE_MAX,
+    .instruction = INT8_INSTRUCTION,
+    .pack = pack_int8,
+    .prepare_tiles = prepare_tiles_int8,
+    .panel = panel_tiles_int8,
+};
 
 #endif
 
@@ -303,6 +451,14 @@ static void pack_int8(size_t m, size_t width, size_t k, const float *x, size_t l
 #define INT8_INSTRUCTION NULL
 #define prepare_int8 prepare_q8
 #define panel_int8 panel
+
+static const struct panels rounded_tile_panels = {
+    .element = sizeof(float),
+    .unit = 16,
+    .most_rows = SIZE_MAX,
+    .pack = pack_int8,
+    .panel = panel,
+};
 
 #endif
 

@@ -77,6 +77,7 @@ struct kernels kernels_rounding(const struct kernels *kernels) {
     for (size_t type = 0; type < KERNEL_TYPES; type++)
         if (kernels->rounding[type])
             rounding.panels[type] = kernels->rounding[type];
+    rounding.tile_panels = kernels->rounding_tiles;
     return rounding;
 }
 

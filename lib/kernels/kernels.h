@@ -34,6 +34,8 @@ struct instruction {
     void (*repeat)(size_t rounds); /* executes it with operands in registers */
 };
 
+struct tile_rows;
+
 /* Y = act(X B^T + bias) for many rows of X. The rows of X are packed into transposed panels, and
  * each panel meets all rows of B. Each sum adds over k in order, so it does not depend on the
  * number of rows. */
@@ -56,6 +58,10 @@ struct panels {
      * unchanged. */
     void (*prepare)(size_t n, size_t k, const void *b, const float *scale, void *out,
                     float *out_scale);
+
+    /* The same for weights in tiles, with the highest level `top`.  NULL: `panel` takes them
+     * widened. */
+    void (*prepare_tiles)(int top, const struct tile_rows *b, void *out);
 
     /* Y[m, n] with row stride ldy; bias[n] or NULL; act is max(0, .) if `relu`.  `next` is the
      * B[n, k] of a later call, which may be prefetched, or NULL. */
@@ -303,9 +309,9 @@ struct i8_span {
 
 struct kernels {
     const char *name;
-    bool is_exact; /* NULL in exact tables: panels, rounding, f32_product, bf16_product,
-                      narrow_bf16, narrow_i8, multiply_bf16, score_i8, weigh_i8, sum_exp, exact,
-                      loops, read */
+    bool is_exact; /* NULL in exact tables: panels, rounding, those of tiles, f32_product,
+                      bf16_product, narrow_bf16, narrow_i8, multiply_bf16, score_i8, weigh_i8,
+                      sum_exp, exact, loops, read */
 
     /* C = A B^T for few rows: A[m, k] with row stride lda, B[n, k] of the type that is the index,
      * C[m, n] with row stride ldc.  Reads B once for every four or eight rows of A. A row of C does
@@ -356,6 +362,10 @@ struct kernels {
      * the activations: to bf16 for weights in bf16, to 8 bits for q8 (see int8_panels_impl.h); NULL
      * for the other types. */
     const struct panels *panels[KERNEL_TYPES], *rounding[KERNEL_TYPES];
+
+    /* The same for weights in tiles.  tile_panels, without rounding, is NULL: f32's take them
+     * widened. */
+    const struct panels *tile_panels, *rounding_tiles;
 
     /* Products of two f32 operands: in f32 (NULL: OpenBLAS's sgemm is faster), and rounded to
      * bf16. */
@@ -433,6 +443,7 @@ extern const struct kernels exact_generic, exact_avx2, exact_avx512, exact_neon;
 extern const struct tile_kernels tiles_generic, tiles_avx2, tiles_avx512, tiles_avx512vnni,
     tiles_neon;
 extern const struct loops loops_generic, loops_avx2, loops_avx512, loops_neon;
+extern const struct panels tile_panels_avx512vnni;
 void kernels_patch_avx512bf16(struct kernels *kernels);
 void kernels_patch_amx(struct kernels *kernels);
 

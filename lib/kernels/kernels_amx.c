@@ -230,4 +230,5 @@ void kernels_patch_amx(struct kernels *kernels) {
     kernels->bf16_product = &bf16_product;
     kernels->rounding[2] = &panels_bf16;
     kernels->rounding[3] = &int8_panels;
+    kernels->rounding_tiles = &tile_panels_avx512vnni;
 }

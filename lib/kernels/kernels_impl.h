@@ -314,6 +314,7 @@ const struct kernels TABLE(kernels) = {
     .panels = {WIDE_PANELS(NULL), WIDE_PANELS(prepare_f16), WIDE_PANELS(prepare_bf16),
                WIDE_PANELS(prepare_q8)},
     .rounding = {NULL, NULL, &rounded_panels, &int8_panels},
+    .rounding_tiles = &rounded_tile_panels,
     .f32_product = F32_PRODUCT,
     .bf16_product = &bf16_product,
     .narrow_f16 = narrow_f16,

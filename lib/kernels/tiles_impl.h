@@ -89,20 +89,6 @@ static inline ivec widen_partial(partial sum) {
 
 #endif
 
-/* LANES bytes as floats. */
-static inline vec load_bytes(const uint8_t *p) {
-#if LANES == 16
-    return (vec)_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)));
-#elif LANES == 8
-    return (vec)_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)));
-#else
-    typedef uint8_t bytes __attribute__((vector_size(LANES)));
-    bytes x;
-    memcpy(&x, p, sizeof x);
-    return __builtin_convertvector(x, vec);
-#endif
-}
-
 /* ---- Rounding ----------------------------------------------------------------------------- */
 
 /* Writes LANES integers as upper and lower bytes. */
@@ -157,23 +143,6 @@ static inline ivec load_four(const uint8_t *p) {
     int32_t four;
     memcpy(&four, p, sizeof four);
     return splat_integer(four);
-}
-
-/* Lines l of part p of a block: the levels of columns 4 l .. 4 l + 3, and of those 16 further on.
- */
-static inline __attribute__((always_inline)) void
-load_levels(const int top, const uint8_t *tile, size_t block, size_t p, int l, ivec level[2]) {
-    uvec line, fifth;
-    memcpy(&line,
-           tile + TILE_LINES + (block * TILE_BLOCK_LINES + (size_t)l) * TILE_LINE + p * sizeof line,
-           sizeof line);
-    level[0] = (ivec)(line & 0x0f0f0f0f);
-    level[1] = (ivec)(line >> 4 & 0x0f0f0f0f);
-    if (top == Q5_TOP) {
-        memcpy(&fifth, tile + TILE_FIFTH + block * TILE_LINE + p * sizeof fifth, sizeof fifth);
-        level[0] |= (ivec)(fifth << (4 - l) & 0x10101010);
-        level[1] |= (ivec)(fifth >> l & 0x10101010);
-    }
 }
 
 /* The sums of a block for LANES rows of weights and `rows` rows of activations: level times X. */

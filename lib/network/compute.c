@@ -271,8 +271,10 @@ void compute_widen(const struct compute *compute, const struct matrix *w, size_t
 
 /* ---- Panels ------------------------------------------------------------------------------- */
 
-/* Weights in tiles are widened and meet the panels of f32. */
+/* Weights in tiles are widened and meet the panels of f32, unless these round activations too. */
 static const struct panels *panels_of(const struct kernels *kernels, const struct matrix *w) {
+    if (weights_in_tiles(w->type) && kernels->tile_panels)
+        return kernels->tile_panels;
     return kernels->panels[weights_in_tiles(w->type) ? WEIGHTS_F32 : w->type];
 }
 
@@ -443,7 +445,12 @@ static void product_panels(const struct compute *compute, int thread, const stru
     struct matrix rows = matrix_rows(w, first, n);
     const void *b = rows.data, *next = NULL;
     const float *scale = rows.scale;
-    if (weights_in_tiles(w->type)) {
+    if (x->panels->prepare_tiles) {
+        const struct tile_rows tiles = tile_rows(&rows);
+        x->panels->prepare_tiles(w->type == WEIGHTS_Q5 ? Q5_TOP : Q4_TOP, &tiles,
+                                 compute->scratch[thread]);
+        b = compute->scratch[thread];
+    } else if (weights_in_tiles(w->type)) {
         compute_widen(compute, w, first, n, compute->scratch[thread]);
         b = compute->scratch[thread];
     } else if (x->panels->prepare) {

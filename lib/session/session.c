@@ -86,16 +86,19 @@ static const char *compute_name(txl_compute compute) {
     return compute == TXL_COMPUTE_INT8 ? "int8" : "bf16";
 }
 
-/* Activations are rounded to the type of the weights that they meet. */
+/* Activations are rounded as the weights that they meet. */
 static txl_status check_compute(const txl_model *model, txl_compute compute, txl_error *error) {
-    const char *type = compute == TXL_COMPUTE_INT8 ? "q8" : "bf16";
+    const char *type = txl_model_type(model);
+    const bool in_bytes = compute == TXL_COMPUTE_INT8;
     if (compute < TXL_COMPUTE_F32 || compute > TXL_COMPUTE_BF16)
         return txl_fail(error, TXL_ARGUMENT, "unknown compute %d", (int)compute);
-    if (compute == TXL_COMPUTE_F32 || strcmp(txl_model_type(model), type) == 0)
+    if (compute == TXL_COMPUTE_F32 || strcmp(type, in_bytes ? "q8" : "bf16") == 0 ||
+        (in_bytes && (strcmp(type, "q4") == 0 || strcmp(type, "q5") == 0)))
         return TXL_OK;
     return txl_fail(error, TXL_ARGUMENT,
                     "%s is for weights in %s, and those of %s are in %s; convert them to %s",
-                    compute_name(compute), type, model->weights->name, txl_model_type(model), type);
+                    compute_name(compute), in_bytes ? "q8, q5 or q4" : "bf16", model->weights->name,
+                    type, in_bytes ? "q8" : "bf16");
 }
 
 /* The exact arithmetic covers what weights-format.md specifies. */

@@ -426,15 +426,36 @@ static void fill_bytes(size_t n, float unit, float *x, float *rounded) {
     }
 }
 
-/* Y = act(X B^T + bias) of q8 weights and activations rounded to bytes, block by block; a row that
- * is not finite gives NaN, and others with it nothing else. */
-static void check_int8_panels(const struct kernels *kernels, size_t k, size_t m) {
+/* Rows of a random matrix of q4 or q5 as `panel` takes them, and widened. */
+static const float *prepare_tiled(const struct kernels *kernels, int type, size_t n, size_t k,
+                                  float *wide, float *prepared) {
+    static uint8_t tiles[(PANEL_ROWS + 16) / 16 * 10 * 704];
+    static float factors[2 * (PANEL_ROWS + 16)];
+    const int top = type == 5 ? Q5_TOP : Q4_TOP;
+    const struct tile_rows rows = {tiles, factors, (n + k) % 3 ? (7 * n + k) % 16 : 0, n, k};
+    assert_true(tiles_bytes(top, rows.skip + n, k) <= sizeof tiles);
+    for (size_t i = 0; i < tiles_bytes(top, rows.skip + n, k); i++)
+        tiles[i] = (uint8_t)rand();
+    for (size_t i = 0; i < sizeof factors / sizeof *factors; i++) /* NaN beyond the rows */
+        factors[i] = i < 2 * (rows.skip + n) ? (float)(rand() % 99) * 0x1p-16f : NAN;
+    kernels->tiles->widen[type - KERNEL_TYPES](&rows, wide);
+    if (!kernels->rounding_tiles->prepare_tiles)
+        return wide;
+    kernels->rounding_tiles->prepare_tiles(top, &rows, prepared);
+    return prepared;
+}
+
+/* Y = act(X B^T + bias) of weights in q8, q4 or q5 and activations rounded to bytes, block by
+ * block; a row that is not finite gives NaN, and others with it nothing else. */
+static void check_int8_panels(const struct kernels *kernels, int type, size_t k, size_t m) {
     static float x[PANEL_WIDTH * MAX], wide[PANEL_ROWS * MAX], narrow[PANEL_ROWS * MAX];
     static float prepared[PANEL_ROWS * (MAX + PANEL_DEPTH)], prepared_scale[PANEL_ROWS * MAX];
     static float scale[PANEL_ROWS * MAX], x_scale[PANEL_WIDTH];
     static float packed[PANEL_WIDTH * (MAX + PANEL_DEPTH)], bias[PANEL_ROWS], y[PANEL_WIDTH * 64];
     static float rounded[PANEL_WIDTH * MAX];
-    const struct panels *p = kernels->rounding[3];
+    const bool tiled = type >= KERNEL_TYPES;
+    const struct panels *p = tiled ? kernels->rounding_tiles : kernels->rounding[type];
+    const float *b = prepared;
     size_t n = (k * 7 + m) % PANEL_ROWS + 1, ldx = k + k % 3, ldy = n + 1;
     size_t width = (m + p->unit - 1) / p->unit * p->unit;
     for (size_t t = 0; t < m; t++)
@@ -442,14 +463,18 @@ static void check_int8_panels(const struct kernels *kernels, size_t k, size_t m)
             fill_bytes(k - i < 64 ? k - i : 64, t == 0 && i == 0 ? 0x1p-120f : 0x1p-6f,
                        x + t * ldx + i, rounded + t * ldx + i);
     fill(bias, n);
-    fill_narrow(3, narrow, scale, wide, n, k);
+    if (tiled) {
+        b = prepare_tiled(kernels, type, n, k, wide, prepared);
+    } else {
+        fill_narrow(type, narrow, scale, wide, n, k);
+        p->prepare(n, k, narrow, scale, prepared, prepared_scale);
+    }
     if (m > 1)
         x[(m - 1) * ldx + k / 2] = m % 4 < 2 ? INFINITY : NAN;
     for (size_t i = 0; i < m * ldy; i++)
         y[i] = 3;
-    p->prepare(n, k, narrow, scale, prepared, prepared_scale);
     p->pack(m, width, k, x, ldx, packed, x_scale);
-    p->panel(m, width, n, k, packed, x_scale, prepared, prepared_scale, bias, m % 2, y, ldy, NULL);
+    p->panel(m, width, n, k, packed, x_scale, b, prepared_scale, bias, m % 2, y, ldy, NULL);
     for (size_t t = 0; t < m; t++) {
         bool finite = t == 0 || t + 1 < m;
         for (size_t j = 0; j < n; j++) {
@@ -469,12 +494,14 @@ static void check_int8_panels(const struct kernels *kernels, size_t k, size_t m)
 
 TEST(int8_panels) {
     for (size_t v = 0; kernels_at(v); v++) {
-        for (size_t s = 0; s < N_SIZE; s++)
-            for (size_t m = 1; m <= PANEL_WIDTH; m += 1 + s % 3)
-                check_int8_panels(kernels_at(v), sizes[s], m);
-        /* More blocks than are added up before the sums are stored. */
-        for (size_t m = 1; m <= PANEL_WIDTH; m += 7)
-            check_int8_panels(kernels_at(v), 577, m);
+        for (int type = 3; type < KERNEL_TYPES + TILE_TYPES; type++) {
+            for (size_t s = 0; s < N_SIZE; s++)
+                for (size_t m = 1; m <= PANEL_WIDTH; m += 1 + s % 3)
+                    check_int8_panels(kernels_at(v), type, sizes[s], m);
+            /* More blocks than are added up before the sums are stored. */
+            for (size_t m = 1; m <= PANEL_WIDTH; m += 7)
+                check_int8_panels(kernels_at(v), type, 577, m);
+        }
     }
 }
 

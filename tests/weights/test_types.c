@@ -375,6 +375,8 @@ TEST(a_token_changes_as_is_said) {
                 {"bf16", TXL_MEMORY_F32, TXL_COMPUTE_F32, 0.0136, 0.15},
                 {"bf16", TXL_MEMORY_F32, TXL_COMPUTE_BF16, 0.0115, 0.20},
                 {"q8", TXL_MEMORY_F32, TXL_COMPUTE_INT8, 0.035, 0.50},
+                {"q5", TXL_MEMORY_F32, TXL_COMPUTE_INT8, 0.035, 0.50},
+                {"q4", TXL_MEMORY_F32, TXL_COMPUTE_INT8, 0.035, 0.50},
                 {"f32", TXL_MEMORY_F16, TXL_COMPUTE_F32, 0.0003, 0.009},
                 {"f32", TXL_MEMORY_BF16, TXL_COMPUTE_F32, 0.0025, 0.09},
                 {"f32", TXL_MEMORY_Q8, TXL_COMPUTE_F32, 0.0073, 0.22}};
