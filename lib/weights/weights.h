@@ -180,7 +180,7 @@ struct weights {
     const uint8_t *data;
     size_t size;
     struct mapped_file file; /* all zero: data is somebody's memory */
-    void *pages;             /* where random weights lie (lib/base/pages.h); else NULL */
+    void *pages;             /* where random weights lie (lib/base/memory.h); else NULL */
     int major;               /* the format's version, of a file */
     uint64_t checksum; /* the header's; it depends on every section and block, and so identifies the
                           model */
