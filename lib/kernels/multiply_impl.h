@@ -17,9 +17,9 @@ enum { TILE_ROWS = 6, TILE_VECTORS = 4 };
 enum { TILE_ROWS = 6, TILE_VECTORS = 2 };
 #endif
 
-/* A narrow tile may have more rows, and one of few rows more vectors: with two rows those of two
- * tiles, with one row eight. */
-enum { MOST_TILE_ROWS = 16, TWO_ROW_VECTORS = 2 * TILE_VECTORS, MOST_TILE_VECTORS = 8 };
+/* A narrow tile may have more rows, and one of few rows more vectors: those of two tiles, or for
+ * one row of at least 128 columns eight (with AVX2 fewer columns are slower so). */
+enum { MOST_TILE_ROWS = 16, FEW_ROWS_VECTORS = 2 * TILE_VECTORS, MOST_TILE_VECTORS = 8 };
 
 /* Rows of B that are processed together, so that a tile's part of them stays in the first-level
  * cache. */
@@ -102,15 +102,19 @@ static inline __attribute__((always_inline)) size_t
 multiply_few_rows(const bool half, size_t m, size_t n, size_t k, const float *a, size_t lda,
                   const void *b, size_t ldb, bool add, float *c, size_t ldc, const char *next) {
     const size_t size = half ? sizeof(uint16_t) : sizeof(float);
-    const size_t wide = (m == 2 ? TWO_ROW_VECTORS : MOST_TILE_VECTORS) * LANES;
+    const bool most = m == 1 && n >= 128;
+    const size_t wide = (most ? MOST_TILE_VECTORS : FEW_ROWS_VECTORS) * LANES;
     size_t j = 0;
     for (; j + wide <= n; j += wide) {
         const char *columns = (const char *)b + j * size, *ahead = next ? next + j * size : NULL;
-        if (m == 2)
-            multiply_tile(2, TWO_ROW_VECTORS, half, k, a, lda, columns, ldb, add, c + j, ldc, ahead,
-                          NULL);
-        else
+        if (most)
             multiply_tile(1, MOST_TILE_VECTORS, half, k, a, lda, columns, ldb, add, c + j, ldc,
+                          ahead, NULL);
+        else if (m == 1)
+            multiply_tile(1, FEW_ROWS_VECTORS, half, k, a, lda, columns, ldb, add, c + j, ldc,
+                          ahead, NULL);
+        else
+            multiply_tile(2, FEW_ROWS_VECTORS, half, k, a, lda, columns, ldb, add, c + j, ldc,
                           ahead, NULL);
     }
     return j;
