@@ -447,8 +447,7 @@ static void product_panels(const struct compute *compute, int thread, const stru
     const float *scale = rows.scale;
     if (x->panels->prepare_tiles) {
         const struct tile_rows tiles = tile_rows(&rows);
-        x->panels->prepare_tiles(w->type == WEIGHTS_Q5 ? Q5_TOP : Q4_TOP, &tiles,
-                                 compute->scratch[thread]);
+        x->panels->prepare_tiles(weights_top(w->type), &tiles, compute->scratch[thread]);
         b = compute->scratch[thread];
     } else if (weights_in_tiles(w->type)) {
         compute_widen(compute, w, first, n, compute->scratch[thread]);
