@@ -32,10 +32,10 @@ static inline vec round_columns(size_t n, vec *x) {
 #if defined(MULTIPLIES_BYTES)
 
 /* A packed panel has, for each block, 16 lines, each with 4 neighbouring columns of every row, in
- * bytes; after them the scales, [blocks, width], and the sums of the rounded activations of each
- * TILE_BLOCK columns, [blocks, TILE_BLOCKS, width].  Tile instructions take signed bytes.  Vector
- * instructions take unsigned ones: 128 is added to each, and 128 times the sum of the weights is
- * subtracted from the result. */
+ * bytes; after them the scales, [blocks, width], and if the weights are in tiles the sums of the
+ * rounded activations of each TILE_BLOCK columns, [blocks, TILE_BLOCKS, width].  Tile instructions
+ * take signed bytes.  Vector instructions take unsigned ones: 128 is added to each, and 128 times
+ * the sum of the weights is subtracted from the result. */
 #if defined(MULTIPLIES_BYTES_IN_TILES)
 enum { BYTE_OFFSET = 0 };
 #else
@@ -60,9 +60,9 @@ static inline ivec join_bytes(const vec x[4]) {
     return line;
 }
 
-static void pack_int8(size_t m, size_t width, size_t k, const float *x, size_t ldx, void *out,
-                      float *x_scale) {
-    (void)x_scale;
+static inline __attribute__((always_inline)) void pack_bytes(const bool with_sums, size_t m,
+                                                             size_t width, size_t k, const float *x,
+                                                             size_t ldx, void *out) {
     float *scale = int8_scales(out, width, q8_blocks(k));
     float *sums = int8_sums(out, width, q8_blocks(k));
     for (size_t first = 0; first < width; first += LANES) {
@@ -76,7 +76,7 @@ static void pack_int8(size_t m, size_t width, size_t k, const float *x, size_t l
             }
             const vec factor = round_columns(Q8_BLOCK, column);
             store_f32(scale + d * width + first, factor);
-            for (size_t b = 0; b < TILE_BLOCKS; b++) {
+            for (size_t b = 0; with_sums && b < TILE_BLOCKS; b++) {
                 vec sum = {0};
                 for (size_t i = 0; i < TILE_BLOCK; i++)
                     sum += column[b * TILE_BLOCK + i];
@@ -88,6 +88,12 @@ static void pack_int8(size_t m, size_t width, size_t k, const float *x, size_t l
             }
         }
     }
+}
+
+static void pack_int8(size_t m, size_t width, size_t k, const float *x, size_t ldx, void *out,
+                      float *x_scale) {
+    (void)x_scale;
+    pack_bytes(false, m, width, k, x, ldx, out);
 }
 
 #if defined(MULTIPLIES_BYTES_IN_TILES)
@@ -380,41 +386,46 @@ rows_int8(const size_t rows, const size_t vectors, const size_t parts, tile_int8
     }
 }
 
+/* By the shape that has as many columns as the panel. */
+static inline __attribute__((always_inline)) void
+columns_int8(const size_t parts, size_t m, size_t width, size_t n, size_t k, const void *packed,
+             const void *b, const float *scale, const float *minimum, const float *bias, bool relu,
+             float *y, size_t ldy) {
+    const size_t blocks = q8_blocks(k);
+    if (n > 2 * LANES)
+        rows_int8(4, 3, parts, parts == 1 ? tile_int8_4x3_1 : tile_int8_4x3_2, m, width, n, blocks,
+                  packed, b, scale, minimum, bias, relu, y, ldy);
+    else if (n > LANES)
+        rows_int8(4, 2, parts, parts == 1 ? tile_int8_4x2_1 : tile_int8_4x2_2, m, width, n, blocks,
+                  packed, b, scale, minimum, bias, relu, y, ldy);
+    else
+        rows_int8(8, 1, parts, parts == 1 ? tile_int8_8x1_1 : tile_int8_8x1_2, m, width, n, blocks,
+                  packed, b, scale, minimum, bias, relu, y, ldy);
+}
+
 static void panel_int8(size_t m, size_t width, size_t n, size_t k, const void *packed,
                        const float *x_scale, const void *b, const float *scale, const float *bias,
                        bool relu, float *y, size_t ldy, const void *next) {
-    const size_t blocks = q8_blocks(k);
     (void)x_scale;
     (void)next;
-    if (n > 2 * LANES)
-        rows_int8(4, 3, 1, tile_int8_4x3_1, m, width, n, blocks, packed, b, scale, NULL, bias, relu,
-                  y, ldy);
-    else if (n > LANES)
-        rows_int8(4, 2, 1, tile_int8_4x2_1, m, width, n, blocks, packed, b, scale, NULL, bias, relu,
-                  y, ldy);
-    else
-        rows_int8(8, 1, 1, tile_int8_8x1_1, m, width, n, blocks, packed, b, scale, NULL, bias, relu,
-                  y, ldy);
+    columns_int8(1, m, width, n, k, packed, b, scale, NULL, bias, relu, y, ldy);
+}
+
+static void pack_tiles_int8(size_t m, size_t width, size_t k, const float *x, size_t ldx, void *out,
+                            float *x_scale) {
+    (void)x_scale;
+    pack_bytes(true, m, width, k, x, ldx, out);
 }
 
 static void panel_tiles_int8(size_t m, size_t width, size_t n, size_t k, const void *packed,
                              const float *x_scale, const void *b, const float *scale,
                              const float *bias, bool relu, float *y, size_t ldy, const void *next) {
     const size_t blocks = q8_blocks(k), columns = (n + LANES - 1) / LANES * LANES;
-    const float *minimum;
     (void)x_scale;
     (void)next;
     scale = int8_tile_scales(b, blocks, columns);
-    minimum = scale + blocks * TILE_BLOCKS * columns;
-    if (n > 2 * LANES)
-        rows_int8(4, 3, 2, tile_int8_4x3_2, m, width, n, blocks, packed, b, scale, minimum, bias,
-                  relu, y, ldy);
-    else if (n > LANES)
-        rows_int8(4, 2, 2, tile_int8_4x2_2, m, width, n, blocks, packed, b, scale, minimum, bias,
-                  relu, y, ldy);
-    else
-        rows_int8(8, 1, 2, tile_int8_8x1_2, m, width, n, blocks, packed, b, scale, minimum, bias,
-                  relu, y, ldy);
+    columns_int8(TILE_BLOCKS, m, width, n, k, packed, b, scale,
+                 scale + blocks * TILE_BLOCKS * columns, bias, relu, y, ldy);
 }
 
 const struct panels tile_panels_avx512vnni = {
@@ -422,7 +433,7 @@ const struct panels tile_panels_avx512vnni = {
     .unit = 16,
     .most_rows = SIZE_MAX,
     .instruction = INT8_INSTRUCTION,
-    .pack = pack_int8,
+    .pack = pack_tiles_int8,
     .prepare_tiles = prepare_tiles_int8,
     .panel = panel_tiles_int8,
 };
