@@ -334,8 +334,12 @@ static void export_row(const struct timeline *base, int layer, uint64_t position
                 (size_t)timeline->net->d_head, row);
 }
 
+/* Zeros of the first memory are not taken from a file: every session has them, and zeros_to_store
+ * relies on them. */
 static void import_row(struct timeline *base, int layer, uint64_t position, const void *row) {
     struct transformer_xl_timeline *timeline = xl_timeline(base);
+    if (!timeline->zero_rows && position < first_position(base))
+        return;
     const struct kv_store *own = timeline->ring.own;
     rows_import(&own->keys, &own->values, (size_t)layer, ring_row(&timeline->ring, position),
                 (size_t)timeline->net->d_head, row);

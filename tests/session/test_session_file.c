@@ -127,6 +127,16 @@ static void *file_of_three(const struct model_case *c, txl_session *session, siz
     return file;
 }
 
+/* A copy is made first, before which the first tokens have other roundings. */
+static txl_session *session_with_positions(const struct model_case *c,
+                                           const txl_settings *settings) {
+    txl_session *session = case_session(c, settings), *copy;
+    txl_error error;
+    assert_int_equal(txl_session_copy(session, &copy, &error), TXL_OK);
+    txl_session_free(copy);
+    return session;
+}
+
 /* Also where the first memory is rows of zeros, which later tokens overwrite. */
 TEST(a_session_that_was_reset_is_saved_as_a_new_one) {
     static const char *const names[] = {"enwik8-zip", "hf-bin"};
@@ -135,12 +145,9 @@ TEST(a_session_that_was_reset_is_saved_as_a_new_one) {
         case_open(&c, names[i / 4], NULL, -1);
         const txl_settings settings =
             some_settings(&c, i % 2, i / 2 % 2 ? TXL_MEMORY_Q8 : TXL_MEMORY_F32);
-        txl_session *fresh = case_session(&c, &settings), *used = case_session(&c, &settings);
+        txl_session *fresh = session_with_positions(&c, &settings);
+        txl_session *used = case_session(&c, &settings);
         size_t fresh_size, used_size;
-        txl_error error;
-        txl_session *copy; /* before it is made, the first tokens have other roundings */
-        assert_int_equal(txl_session_copy(fresh, &copy, &error), TXL_OK);
-        txl_session_free(copy);
         void *expected = file_of_three(&c, fresh, &fresh_size);
         for (size_t n = c.n; n > c.n / 5; n -= c.n / 5) {
             feed(used, c.ids, n);
@@ -458,6 +465,44 @@ static txl_status read_forged(const struct small *s, uint8_t *bytes, txl_error *
 
 /* Minor version 3 has the fields of a round and of the arithmetic, and each head's scale before its
  * integers. */
+/* A file whose first memory is not zeros leaves nothing of it behind. */
+TEST(a_first_memory_stays_zeros) {
+    static const txl_settings settings = {
+        .tgt_len = 3, .mem_len = 8, .clamp_len = -1, .threads = 1};
+    static const float forged = 1;
+    struct model_case c;
+    txl_error error;
+    txl_memory *memory;
+    case_open(&c, "hf-bin", NULL, -1);
+    txl_session *session = session_with_positions(&c, &settings);
+    struct small s = {.c = c};
+    s.bytes = file_of_three(&c, session, &s.n);
+    void *expected = malloc(s.n);
+    assert_non_null(expected);
+    memcpy(expected, s.bytes, s.n);
+    size_t rows_at = load_u32(s.bytes + HEADER_SIZE), size;
+    for (int i = 0; i < 3; i++)
+        rows_at += load_u64(s.bytes + PARTS + 16 * i);
+    assert_true(memcmp(s.bytes + rows_at, &(float){0}, sizeof forged) == 0);
+    memcpy(s.bytes + rows_at, &forged, sizeof forged);
+    seal(s.bytes, s.n, load_u32(s.bytes + HEADER_SIZE));
+    snprintf(s.path, sizeof s.path, "%s", scratch_path("memory"));
+    put_file(s.path, s.bytes, s.n);
+    assert_int_equal(txl_memory_read(s.path, c.model, &memory, &error), TXL_OK);
+    load(session, memory);
+    txl_session_reset(session);
+    void *got = file_of_three(&c, session, &size);
+    assert_int_equal(size, s.n);
+    assert_memory_equal(got, expected, size);
+    txl_memory_free(memory);
+    txl_session_free(session);
+    unlink(s.path);
+    free(got);
+    free(expected);
+    free(s.bytes);
+    case_close(&c);
+}
+
 TEST(impossible_scales_are_refused) {
     static const float scales[] = {(float)NAN, (float)INFINITY, -1e-30F};
     struct small s;
