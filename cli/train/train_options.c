@@ -349,8 +349,8 @@ const struct option_row train_option_rows[] = {
     {"warmup", OPTION_INTEGER, PLACE(warmup), "let the learning rate rise for N steps",
      .standard = TEXT_OF(TRAIN_WARMUP) ", at most a tenth of the run", .most = MOST_INTEGER},
     {"optimizer", OPTION_CHOICE, PLACE(optimizer),
-     "adam: as the published code; muon: the layers' matrices by orthogonalised momentum, which "
-     "needs fewer steps, each of which takes longer",
+     "adam: as the published code; muon: the layers' matrices by orthogonalised momentum, whose "
+     "steps take longer, and which needs fewer of them in short runs",
      .choices = train_optimizers, .standard = "adam"},
     REAL_ROW("muon-lr", muon_lr, TEXT_OF(TRAIN_MUON) " times --lr",
              "with --optimizer muon: largest learning rate of the layers' matrices; it rises and "
