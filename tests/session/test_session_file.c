@@ -463,8 +463,6 @@ static txl_status read_forged(const struct small *s, uint8_t *bytes, txl_error *
     return status;
 }
 
-/* Minor version 3 has the fields of a round and of the arithmetic, and each head's scale before its
- * integers. */
 /* A file whose first memory is not zeros leaves nothing of it behind. */
 TEST(a_first_memory_stays_zeros) {
     static const txl_settings settings = {
@@ -503,6 +501,8 @@ TEST(a_first_memory_stays_zeros) {
     case_close(&c);
 }
 
+/* Minor version 3 has the fields of a round and of the arithmetic, and each head's scale before its
+ * integers. */
 TEST(impossible_scales_are_refused) {
     static const float scales[] = {(float)NAN, (float)INFINITY, -1e-30F};
     struct small s;
