@@ -159,11 +159,14 @@ static void end_tokens(struct prompt_tokens *t) {
         t->ends[t->list.n - 1] = t->length;
 }
 
+static bool has_pieces(const txl_model *model) {
+    return txl_kind_unit(txl_model_kind(model)) == TXL_UNIT_PIECE;
+}
+
 /* Bytes of the blanks at the end of a text that begin the next piece. */
 static size_t open_blanks(const txl_model *model, const char *text, size_t length) {
     size_t n = 0;
-    bool pieces = txl_kind_unit(txl_model_kind(model)) == TXL_UNIT_PIECE;
-    while (pieces && n < length && text[length - n - 1] == ' ')
+    while (has_pieces(model) && n < length && text[length - n - 1] == ' ')
         n++;
     return n;
 }
@@ -173,6 +176,8 @@ bool prompt_tokens_encode(struct prompt_tokens *t, const txl_model *model,
                           struct problem *problem) {
     const txl_encoding encoding = {.raw = form->raw,
                                    .prompt = !form->corpus,
+                                   .goes_on = !form->apart && has_pieces(model) && length > 0 &&
+                                              text[0] == ' ',
                                    .lookup = true,
                                    .symbol = take_symbol,
                                    .context = t};

@@ -76,6 +76,8 @@ struct prompt_form {
     bool raw;    /* as in txl_encoding */
     bool corpus; /* its last line is closed; else it is a prompt, */
     bool trim;   /* which loses a line end at its end */
+    bool apart;  /* of pieces: a blank before the first word is read besides the word's own; else it
+                    is the word's own, as clients put one before what goes on behind a context */
 };
 
 /* Encodes a text.  False with the problem; end with prompt_tokens_free. */

@@ -41,7 +41,7 @@ static bool read_request(struct job *job, const json_t *body, struct problem *pr
     bool good = body_raw(body, "split", &job->c.raw, problem) &&
                 body_boolean(body, "stream", &job->c.stream, problem) &&
                 read_rate(l, model, body, problem);
-    const struct prompt_form form = {.raw = job->c.raw, .corpus = true};
+    const struct prompt_form form = {.raw = job->c.raw, .corpus = true, .apart = true};
     if (good && !json_is_string(text))
         good = problem_set(problem, 400, "text", "text is no string");
     good = good && prompt_tokens_encode(&tokens, model, &form, json_string_value(text),

@@ -404,8 +404,10 @@ static const struct note notes[] = {
      "prompt, unless the prompt begins with it or add_special_tokens is false. So the prompt's "
      "log-probabilities (echo, logprobs) are those of txl ppl --items --no-eos: the model's "
      "own, natural logarithms at temperature 1, before any filter. Where add_special_tokens is "
-     "false, texts are those of txl generate. A blank at the end of a prompt for a model "
-     "of pieces begins the next piece."},
+     "false, texts are those of txl generate. In models of pieces the first blank of a prompt or "
+     "a scored text is the first word's own, as clients put one before what goes on behind a "
+     "context: its numbers are those of the text without it. A blank at a prompt's end begins the "
+     "next piece. Text and offsets keep both."},
     {"Many at a time",
      "Up to --parallel texts are read and written at a time, 8 of them with one read of the "
      "weights; fewer if their memories would take more than 4 GiB. The same request with the same "
