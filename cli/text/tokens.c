@@ -6,12 +6,14 @@
 #include "cli/io/terminal.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
+#include "lib/base/secret.h"
 #include "lib/base/white_space.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistr.h>
+#include <xxhash.h>
 
 enum kind { BEGINNING, END, ROW, WIDE, NO_BREAK, ZERO_WIDTH, SOFT_HYPHEN };
 
@@ -213,36 +215,37 @@ void unknown_reset(struct unknown *unknown) {
     unknown->n_names = 0;
 }
 
-/* The symbol's place in the hash table of names; its n is 0 if it is new. */
-static struct unknown_name *find_name(struct unknown *unknown, const txl_symbol *symbol) {
-    uint32_t hash = 2166136261; /* FNV-1a */
-    size_t kept = symbol->length < UNKNOWN_BYTES ? symbol->length : UNKNOWN_BYTES;
-    for (size_t i = 0; i < symbol->length; i++)
-        hash = (hash ^ (unsigned char)symbol->text[i]) * 16777619;
-    for (size_t i = 0; i < UNKNOWN_NAMES; i++) {
-        struct unknown_name *name = &unknown->names[(hash + i) % UNKNOWN_NAMES];
-        if (name->n == 0 ||
+/* Where the symbol stands in the hash table, or would. */
+static uint16_t *find_name(struct unknown *unknown, const txl_symbol *symbol) {
+    const size_t n_place = sizeof unknown->table / sizeof *unknown->table;
+    const size_t kept = symbol->length < UNKNOWN_BYTES ? symbol->length : UNKNOWN_BYTES;
+    uint64_t hash = XXH3_64bits_withSeed(symbol->text, symbol->length, unknown->secret);
+    for (;; hash++) {
+        uint16_t *place = &unknown->table[hash % n_place];
+        const struct unknown_name *name = *place ? &unknown->names[*place - 1] : NULL;
+        if (!name ||
             (name->length == symbol->length && memcmp(name->text, symbol->text, kept) == 0))
-            return name;
+            return place;
     }
-    return NULL;
 }
 
 void unknown_add(void *context, const txl_symbol *symbol, uint64_t column) {
     struct unknown *unknown = context;
     if (unknown->n++ == 0) {
-        memset(unknown->names, 0, sizeof unknown->names);
+        memset(unknown->table, 0, sizeof unknown->table);
+        unknown->secret = secret_number();
         unknown->line = symbol->line;
         unknown->column = column;
     }
-    struct unknown_name *name = find_name(unknown, symbol);
-    if (!name)
-        return;
-    if (name->n++ == 0) {
-        size_t kept = symbol->length < UNKNOWN_BYTES ? symbol->length : UNKNOWN_BYTES;
-        memcpy(name->text, symbol->text, kept);
-        name->length = symbol->length;
-        unknown->n_names++;
+    uint16_t *place = find_name(unknown, symbol);
+    if (*place) {
+        unknown->names[*place - 1].n++;
+    } else if (unknown->n_names < UNKNOWN_NAMES) {
+        struct unknown_name *name = &unknown->names[unknown->n_names++];
+        *place = (uint16_t)unknown->n_names;
+        *name = (struct unknown_name){.length = symbol->length, .n = 1};
+        memcpy(name->text, symbol->text,
+               symbol->length < UNKNOWN_BYTES ? symbol->length : UNKNOWN_BYTES);
     }
 }
 
@@ -251,12 +254,12 @@ void unknown_add(void *context, const txl_symbol *symbol, uint64_t column) {
 static const struct unknown_name *commonest(const struct unknown *unknown,
                                             const struct unknown_name *const *named, size_t n) {
     const struct unknown_name *best = NULL;
-    for (size_t i = 0; i < UNKNOWN_NAMES; i++) {
+    for (size_t i = 0; i < unknown->n_names; i++) {
         const struct unknown_name *name = &unknown->names[i];
         bool taken = false;
         for (size_t k = 0; k < n; k++)
             taken = taken || named[k] == name;
-        if (!taken && name->n > 0 && (!best || name->n > best->n))
+        if (!taken && (!best || name->n > best->n))
             best = name;
     }
     return best;

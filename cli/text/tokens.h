@@ -58,12 +58,14 @@ enum { UNKNOWN_NAMES = 4096, UNKNOWN_BYTES = 48 };
 struct unknown {
     uint64_t n; /* in all */
     uint64_t line, column;
-    size_t n_names; /* number of different ones; the first UNKNOWN_NAMES are counted */
+    size_t n_names; /* different ones, in the order in which they came */
     struct unknown_name {
         char text[UNKNOWN_BYTES]; /* its beginning */
         size_t length;            /* of all of it */
         uint64_t n;
-    } names[UNKNOWN_NAMES];
+    } names[UNKNOWN_NAMES]; /* further ones are not counted by name */
+    uint64_t secret;        /* of the hash table: where names are, plus 1; 0 is free */
+    uint16_t table[2 * UNKNOWN_NAMES];
 };
 
 /* For txl_encoding; `unknown` is the context of its unknown_context. */

@@ -1,11 +1,13 @@
 /* Counts of tokens after their contexts, and the weights of the mixture. */
 #include "cache.h"
 #include "lib/base/error.h"
+#include "lib/base/secret.h"
 #include "lib/session/model.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 /* Of the weights: the model's first one, and the share that all have in common again. */
 #define FIRST_WEIGHT 0.8
@@ -29,7 +31,8 @@ struct pair {
 /* Pairs are in the order in which they came.  Both tables have room for twice as many entries as
  * there are pairs, and keep places plus 1. */
 struct cache_order {
-    struct pair *pairs;                   /* [room] */
+    uint64_t secret;    /* of the tables' hashes; it decides where entries are, and nothing else */
+    struct pair *pairs; /* [room] */
     struct context *contexts;             /* [room] */
     uint32_t *pair_table, *context_table; /* [2 room] */
     size_t n_pair, n_context, room;
@@ -52,20 +55,46 @@ static uint64_t context_key(const struct cache_past *past, int k) {
     return key;
 }
 
+static size_t first_place(const struct cache_order *o, uint64_t key) {
+    return (size_t)XXH3_64bits_withSeed(&key, sizeof key, o->secret) & (2 * o->room - 1);
+}
+
 /* The place in the table where the context stands or would. */
 static size_t find_context(const struct cache_order *o, uint64_t key) {
-    size_t at = (size_t)(key & (2 * o->room - 1));
+    size_t at = first_place(o, key);
     while (o->context_table[at] && o->contexts[o->context_table[at] - 1].key != key)
         at = (at + 1) & (2 * o->room - 1);
     return at;
 }
 
 static size_t find_pair(const struct cache_order *o, uint32_t context, int32_t id) {
-    size_t at = (size_t)(mix((uint64_t)context << 32 | (uint32_t)id) & (2 * o->room - 1));
+    size_t at = first_place(o, (uint64_t)context << 32 | (uint32_t)id);
     for (uint32_t i; (i = o->pair_table[at]); at = (at + 1) & (2 * o->room - 1))
         if (o->pairs[i - 1].context == context && o->pairs[i - 1].id == id)
             break;
     return at;
+}
+
+/* Of `n` places. */
+static size_t longest_run(const uint32_t *table, size_t n) {
+    size_t longest = 0, run = 0;
+    for (size_t i = 0; i < 2 * n; i++) { /* twice: a run goes on at the beginning */
+        run = table[i & (n - 1)] ? run + 1 : 0;
+        longest = run > longest ? run : longest;
+    }
+    return longest;
+}
+
+size_t cache_longest_search(const struct cache *c) {
+    size_t longest = 0;
+    for (int k = 1; k < c->n_order; k++) {
+        const struct cache_order *o = &c->order[k];
+        const size_t of_pairs = longest_run(o->pair_table, 2 * o->room);
+        const size_t of_contexts = longest_run(o->context_table, 2 * o->room);
+        longest = of_pairs > longest ? of_pairs : longest;
+        longest = of_contexts > longest ? of_contexts : longest;
+    }
+    return longest;
 }
 
 static void free_order(struct cache_order *o) {
@@ -77,7 +106,7 @@ static void free_order(struct cache_order *o) {
 }
 
 static txl_status open_order(struct cache_order *o, size_t room, txl_error *error) {
-    *o = (struct cache_order){.room = room};
+    *o = (struct cache_order){.room = room, .secret = secret_number()};
     o->pairs = malloc(room * sizeof *o->pairs);
     o->contexts = malloc(room * sizeof *o->contexts);
     o->pair_table = calloc(2 * room, sizeof *o->pair_table);

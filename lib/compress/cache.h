@@ -48,6 +48,9 @@ txl_status cache_open(struct cache *cache, int n_order, int log2_pairs, size_t n
 void cache_close(struct cache *cache); /* all zero is fine */
 void cache_reset(struct cache *cache);
 
+/* The most places, less one, that a search in a table looks at now. */
+size_t cache_longest_search(const struct cache *cache);
+
 /* The last tokens of a stream, the latest last. */
 struct cache_past {
     int32_t id[CACHE_MOST_ORDERS - 1];

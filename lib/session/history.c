@@ -7,14 +7,17 @@
  * Each n-gram is in its chain once, at its latest place, so a chain is no longer than the
  * vocabulary, except for collisions. */
 #include "lib/base/error.h"
+#include "lib/base/secret.h"
 #include "session.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 struct txl_history {
     size_t window; /* ids remembered */
     size_t n;      /* of an n-gram; 0: no index */
+    uint64_t secret;
     uint64_t count;
     int32_t *id;       /* [window] id i, from 0, at i % window */
     uint64_t *first;   /* [window] by hash: the chain's latest end, 0: none */
@@ -28,7 +31,7 @@ txl_status txl_history_new(size_t window, size_t n, txl_history **history, txl_e
     txl_history *h = calloc(1, sizeof *h);
     if (!h)
         return txl_fail_memory(error, "a history", sizeof *h);
-    *h = (txl_history){.window = window, .n = n};
+    *h = (txl_history){.window = window, .n = n, .secret = secret_number()};
     h->id = calloc(window, sizeof *h->id);
     bool good = h->id;
     if (n > 0) {
@@ -85,10 +88,10 @@ size_t txl_history_recent(const txl_history *h, int32_t *ids, size_t n) {
 /* The chain of the n-grams that begin with the n - 1 ids ending `back` places before the last
  * id. */
 static uint64_t *chain_of(const txl_history *h, size_t back) {
-    uint64_t hash = 0;
+    uint64_t hash = h->secret;
     for (size_t i = 0; i + 1 < h->n; i++) {
-        hash = (hash + (uint32_t)history_id(h, back + i) + 1) * 0x9E3779B97F4A7C15;
-        hash ^= hash >> 32;
+        const int32_t id = history_id(h, back + i);
+        hash = XXH3_64bits_withSeed(&id, sizeof id, hash);
     }
     return &h->first[hash % h->window];
 }

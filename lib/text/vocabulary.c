@@ -4,13 +4,13 @@
 #include "lib/base/error.h"
 #include "lib/base/limits.h"
 #include "lib/base/memory.h"
+#include "lib/base/secret.h"
 #include "sentencepiece.h"
 
 #include <endian.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistr.h>
 #include <xxhash.h>
 
@@ -68,9 +68,7 @@ static txl_status build_table(struct vocabulary *vocabulary, txl_error *error) {
     vocabulary->slots = pages_map(table_size(vocabulary));
     if (!vocabulary->slots)
         return txl_fail_memory(error, "the vocabulary", table_size(vocabulary));
-    /* With a secret seed nobody can make a file of spellings that collide. */
-    if (getrandom(&vocabulary->seed, sizeof vocabulary->seed, GRND_NONBLOCK) < 0)
-        vocabulary->seed = (uintptr_t)vocabulary->slots;
+    vocabulary->seed = secret_number();
     /* Slots are far apart in memory, so those of several spellings are prefetched together. */
     uint64_t hash[TOGETHER];
     for (int32_t first = 0; first < vocabulary->n; first += TOGETHER) {

@@ -677,6 +677,42 @@ TEST(old_pairs_are_forgotten) {
     cache_close(&cache);
 }
 
+/* The finaliser of SplitMix64, and a context's key: what somebody knows who writes a text against
+ * the cache's tables. */
+static uint64_t mixed(uint64_t x) {
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9;
+    x = (x ^ x >> 27) * 0x94D049BB133111EB;
+    return x ^ x >> 31;
+}
+
+static uint64_t key_of_two(int32_t first, int32_t second) {
+    const uint64_t step = 0x9E3779B97F4A7C15;
+    return mixed(mixed(2 + step + (uint32_t)first) + step + (uint32_t)second);
+}
+
+/* A text whose contexts of two tokens all have keys that agree in some bits, as many as tables of
+ * this size use of the key at most: they are found as fast as any others.  With places taken from
+ * the key a search looked at thousands. */
+TEST(contexts_are_found_fast_in_a_text_written_against_it) {
+    enum { TOKENS = 30000, N_TOKEN = 4000, BITS = 17 };
+    static const size_t bands[] = {0, N_TOKEN};
+    struct cache cache;
+    struct cache_past past = {.n = 0};
+    txl_error error;
+    assert_good(cache_open(&cache, 5, 15, 1, bands, &error), &error);
+    uint64_t random = 1;
+    int32_t last = 0, next;
+    for (int i = 0; i < TOKENS; i++) {
+        do
+            next = (int32_t)(next_number(&random) % N_TOKEN);
+        while ((key_of_two(last, next) & ((1 << BITS) - 1)) >> (BITS - 5) != 0);
+        last = next;
+        assert_good(cache_count(&cache, &past, next, &error), &error);
+    }
+    assert_in_range(cache_longest_search(&cache), 1, 500);
+    cache_close(&cache);
+}
+
 /* A known pair finds its place in a full order, and nothing is forgotten for it. */
 TEST(a_full_order_counts_known_pairs) {
     static const size_t bands[] = {0, 9};
