@@ -390,6 +390,10 @@ static bool prepare_preference(struct items *items, int i) {
     if (!preference->on && (preference->region >= 0 || preference->by))
         return terminal_error("%s needs --prefer",
                               preference->by ? "--prefer-by" : "--prefer-region");
+    if (preference->on && !table->pairs && table->role[ROLE_CONDITION] == SIZE_MAX)
+        return terminal_error("%s: --prefer needs a column condition; --columns condition=NAME "
+                              "says what it is called",
+                              table->input.name);
     return !preference->by || items_table_column(table, preference->by) != SIZE_MAX ||
            items_table_lacks(table, "--prefer-by", preference->by);
 }
@@ -444,16 +448,20 @@ void items_close(struct items *items) {
     free(items->own.names);
     free(items->own.values);
     free(items->own.ends);
+    free(items->own.there);
     *items = (struct items){0};
 }
 
 /* ---- Texts -------------------------------------------------------------------------------- */
 
 /* What is before a text: --context, then the record's context. */
-static bool set_before(struct items *items, const struct items_table *table,
-                       const struct evaluation *e) {
+static bool set_before(struct items *items, struct items_table *table, const struct evaluation *e) {
     struct own_value context = items_table_value(table, ROLE_CONTEXT);
     struct buffer open = {0};
+    if (context.text && items_is_missing(&context)) {
+        table->missing_contexts++;
+        context.length = 0;
+    }
     items->before.length = 0;
     bool good = buffer_append(&items->before, e->before.data, e->before.length);
     if (good && context.length > 0) {
@@ -524,12 +532,12 @@ static struct own_value order_line(struct items *items, uint64_t n) {
  * before was scored or is wrong. */
 static bool find_order(struct items *items, int i, struct own_value *order) {
     struct items_table *table = &items->tables[i];
-    uint64_t before = items->results[i].texts + table->errors.wrong;
+    uint64_t before = items->results[i].texts + table->errors.wrong + table->missing;
     *order = items_table_value(table, ROLE_ORDER);
     if (!items->orders.data)
         return true;
     for (int k = 0; k < i; k++)
-        before += items->results[k].texts + items->results[k].left_out;
+        before += items->results[k].texts + items->results[k].left_out + items->tables[k].missing;
     *order = order_line(items, before);
     if (!order->text)
         items_table_wrong(table, "--factorization has no line %" PRIu64 " for it", before + 1);
@@ -545,8 +553,11 @@ static txl_status score_text(struct items *items, int i, struct evaluation *e,
     char where[40], problem[512];
     txl_error error;
     snprintf(where, sizeof where, "line %" PRIu64 ": ", table->record);
-    if (!items_table_text(table, role, &text) ||
-        !prepare_text(items, table, item, condition, &text))
+    if (!items_table_text(table, role, &text))
+        return terminal_lacks_memory();
+    if (items_table_missing(table, &text))
+        return TXL_OK;
+    if (!prepare_text(items, table, item, condition, &text))
         return terminal_lacks_memory();
     const struct buffer *bare = &items->regions.text;
     if (is_all_space(bare->data, bare->length)) {
@@ -556,7 +567,8 @@ static txl_status score_text(struct items *items, int i, struct evaluation *e,
     struct own_value order;
     if (!find_order(items, i, &order))
         return TXL_OK;
-    tables_start_record(e->tables, items->paths[i], table->record, &items->regions);
+    if (tables_start_record(e->tables, items->paths[i], table->record, &items->regions))
+        return TXL_IO;
     if (e->report)
         report_start_item(e->report, e->tokens);
     txl_status status = evaluation_text(e, &(struct lone_text){.text = bare->data,
@@ -638,6 +650,7 @@ txl_status items_evaluate(struct items *items, int i, struct evaluation *e, stru
     items->results[i].left_out = table->errors.wrong;
     if (!status)
         items_table_end(table);
+    items_table_note(table);
     if (preference->on)
         preference_end(preference, table->input.name, !status && result->score.predicted > 0);
     if (!status && result->score.predicted == 0) {

@@ -1,6 +1,8 @@
 /* Reads tables of items. */
 #include "items_table.h"
 
+#include "items_rows.h"
+
 #include "cli/io/input.h"
 #include "cli/io/output.h"
 #include "cli/io/signals.h"
@@ -33,6 +35,10 @@ static const size_t NONE = SIZE_MAX;
 static bool take_name(struct items_names *names, const char *part, size_t length) {
     const char *equals = memchr(part, '=', length);
     size_t n = equals ? (size_t)(equals - part) : 0;
+    if (n == 4 && memcmp(part, "join", n) == 0) {
+        names->joins_bare = length == 9 && memcmp(equals + 1, "none", 4) == 0;
+        return names->joins_bare;
+    }
     for (size_t i = 0; i < N_ROLE && n > 0; i++)
         if (strlen(role_names[i]) == n && memcmp(role_names[i], part, n) == 0) {
             bool good = !names->name[i] && n + 1 < length;
@@ -72,7 +78,7 @@ const char *items_table_name(const struct items_table *t, enum items_role role) 
 
 /* ---- Errors ------------------------------------------------------------------------------- */
 
-static bool fail_memory(struct items_table *t) {
+bool items_table_lacks_memory(struct items_table *t) {
     terminal_error("out of memory");
     t->input.failed = true;
     return false;
@@ -170,15 +176,14 @@ static void start_over(struct items_table *t) {
     t->at = t->n = 0;
     t->ended = false;
     t->line = t->record = 1;
+    t->row = 0;
     if (peek_byte(t) != END)
         t->at = byte_order_mark_length(t->chunk, t->n);
 }
 
 /* ---- Separated fields --------------------------------------------------------------------- */
 
-enum reading { READ, WRONG, FINISHED, FAILED };
-
-static bool add_field(struct items_table *t, size_t begin) {
+static bool add_field(struct items_table *t, size_t begin, bool quoted) {
     if (t->n_fields == t->fields_room && t->n_fields <= ITEMS_COLUMNS) {
         size_t room = 2 * t->fields_room + 8;
         struct items_field *fields = reallocarray(t->fields, room, sizeof *fields);
@@ -188,7 +193,7 @@ static bool add_field(struct items_table *t, size_t begin) {
         t->fields_room = room;
     }
     if (t->n_fields < t->fields_room)
-        t->fields[t->n_fields] = (struct items_field){begin, t->bytes.length - begin};
+        t->fields[t->n_fields] = (struct items_field){begin, t->bytes.length - begin, quoted};
     t->n_fields++;
     return true;
 }
@@ -234,7 +239,7 @@ static enum reading read_field(struct items_table *t) {
         if (!carriage && !add_byte(t, c))
             reading = FAILED;
     }
-    if (reading == READ && !add_field(t, begin))
+    if (reading == READ && !add_field(t, begin, quoted))
         reading = FAILED;
     return reading;
 }
@@ -263,19 +268,78 @@ static enum reading read_fields(struct items_table *t) {
     return reading;
 }
 
+/* Removes the blanks around. */
+void items_trim(const char **text, size_t *length) {
+    for (size_t n; *length > 0 && (n = space_length(*text, *length)) > 0; *length -= n)
+        *text += n;
+    while (*length > 0 && is_space_byte((*text)[*length - 1]))
+        --*length;
+}
+
+/* Takes the quotes off a line, if all of it is one quoted field; returns its length. */
+static size_t bare_length(char *line, size_t length) {
+    size_t n = 0;
+    if (length < 2 || line[0] != '"' || line[length - 1] != '"')
+        return length;
+    for (size_t i = 1; i + 1 < length; i++)
+        if (line[i] == '"' && (line[++i] != '"' || i + 1 == length))
+            return length;
+    for (size_t i = 1; i + 1 < length; i++) {
+        line[n++] = line[i];
+        i += line[i] == '"';
+    }
+    return n;
+}
+
+/* Reads a line of a table with one column, which is a text whatever is in it; quoted or not. */
+static enum reading read_line(struct items_table *t) {
+    do {
+        t->bytes.length = t->n_fields = 0;
+        t->too_long = false;
+        t->record = t->line;
+        if (peek_byte(t) == END)
+            return FINISHED;
+        for (int c; (c = next_byte(t)) != '\n' && c != END;)
+            if (!add_byte(t, c))
+                return FAILED;
+        while (t->bytes.length > 0 && t->bytes.data[t->bytes.length - 1] == '\r')
+            t->bytes.length--;
+    } while (is_all_space(t->bytes.data, t->bytes.length));
+    if (t->too_long) {
+        items_table_wrong(t, "the line is longer than 1 MiB");
+        return WRONG;
+    }
+    t->bytes.length = bare_length(t->bytes.data, t->bytes.length);
+    return add_field(t, 0, false) ? READ : FAILED;
+}
+
+/* R's write.table names the rows, and not the column of their names.  A comma in a text that is not
+ * quoted looks the same, unless the name is quoted; tabs are in no text. */
+static bool has_row_name(const struct items_table *t) {
+    return t->n_fields == t->n_column + 1 && t->n_fields <= t->fields_room &&
+           (t->fields[0].quoted || t->separator == '\t');
+}
+
 /* Sets the cells of the record that was read. */
 static bool take_fields(struct items_table *t) {
     while (t->n_fields > t->n_column && t->n_fields <= t->fields_room &&
            t->fields[t->n_fields - 1].length == 0)
         t->n_fields--; /* separators at the end of the row, where the header has none */
-    if (t->n_fields != t->n_column) {
+    if (!t->begun)
+        t->row_names = has_row_name(t);
+    t->begun = true;
+    if (t->n_fields != t->n_column + t->row_names) {
         items_table_wrong(t, "%zu field%s, where the header has %zu", t->n_fields,
                           t->n_fields == 1 ? "" : "s", t->n_column);
         return false;
     }
-    for (size_t i = 0; i < t->n_column; i++)
-        t->cells[i] = (struct own_value){.text = t->bytes.data + t->fields[i].begin,
-                                         .length = t->fields[i].length};
+    for (size_t i = 0; i < t->n_column; i++) {
+        const struct items_field *field = &t->fields[i + t->row_names];
+        struct own_value *cell = &t->cells[i];
+        *cell = (struct own_value){.text = t->bytes.data + field->begin, .length = field->length};
+        if (t->trims)
+            items_trim(&cell->text, &cell->length);
+    }
     return true;
 }
 
@@ -322,8 +386,37 @@ static enum reading parse_object(struct items_table *t) {
     return WRONG;
 }
 
+/* Reads the next element of an array. */
+static enum reading read_element(struct items_table *t) {
+    size_t depth = 0;
+    bool quoted = false;
+    t->bytes.length = 0;
+    t->too_long = false;
+    while (peek_byte(t) != END && strchr("[, \t\r\n", peek_byte(t)) && peek_byte(t) != '\0')
+        next_byte(t);
+    t->record = t->line;
+    if (peek_byte(t) == END || peek_byte(t) == ']')
+        return FINISHED;
+    do {
+        int c = next_byte(t);
+        if (c == END || !add_byte(t, c))
+            return c == END ? parse_object(t) : FAILED; /* which tells what is wrong */
+        if (quoted && c == '\\' && peek_byte(t) != END && !add_byte(t, next_byte(t)))
+            return FAILED;
+        quoted = quoted != (c == '"');
+        depth += !quoted && (c == '{' || c == '[');
+        depth -= !quoted && depth > 0 && (c == '}' || c == ']');
+    } while (quoted || depth > 0 || (peek_byte(t) != ',' && peek_byte(t) != ']'));
+    if (!t->too_long)
+        return parse_object(t);
+    items_table_wrong(t, "the object is longer than 1 MiB");
+    return WRONG;
+}
+
 static enum reading read_object(struct items_table *t) {
     bool empty = true;
+    if (t->array)
+        return read_element(t);
     do {
         t->bytes.length = 0;
         t->too_long = false;
@@ -396,6 +489,8 @@ static void take_object(struct items_table *t) {
         else if (!json_is_null(value))
             *cell = (struct own_value){
                 .text = t->bytes.data + begin, .length = at - 1 - begin, .bare = true};
+        else
+            cell->bare = true;
     }
 }
 
@@ -416,8 +511,7 @@ static void drop_columns(struct items_table *t) {
     t->n_column = 0;
 }
 
-__attribute__((format(printf, 2, 3))) static bool fail_table(struct items_table *t,
-                                                             const char *format, ...) {
+bool items_table_fail(struct items_table *t, const char *format, ...) {
     char what[4096];
     va_list arguments;
     va_start(arguments, format);
@@ -426,28 +520,6 @@ __attribute__((format(printf, 2, 3))) static bool fail_table(struct items_table 
     terminal_error("%s: line %" PRIu64 ": %s", t->input.name, t->record, what);
     t->input.failed = true;
     return false;
-}
-
-/* Finds which columns mean what; `*twice` receives a name that two have, else NULL. */
-static bool find_roles(struct items_table *t, const char **twice) {
-    bool named = true; /* all columns that --columns names are there */
-    *twice = NULL;
-    for (size_t k = 0; k < N_ROLE; k++) {
-        const char *name = items_table_name(t, k);
-        t->role[k] = NONE;
-        for (size_t i = 0; name && i < t->n_column; i++) {
-            if (strcmp(t->columns[i], name) != 0)
-                continue;
-            *twice = t->role[k] != NONE && k < ROLE_UID ? name : *twice;
-            t->role[k] = i;
-        }
-        named = named && (!t->names->name[k] || t->role[k] != NONE);
-    }
-    t->pairs =
-        t->role[ROLE_TEXT] == NONE && t->role[ROLE_GOOD] != NONE && t->role[ROLE_BAD] != NONE;
-    bool labelled =
-        t->names->cloze || (t->role[ROLE_ITEM] != NONE && t->role[ROLE_CONDITION] != NONE);
-    return named && (t->pairs || (labelled && t->role[ROLE_TEXT] != NONE));
 }
 
 /* Whether the names are the same but for case and blanks around them. */
@@ -462,6 +534,38 @@ static bool is_like(const char *a, const char *b) {
     while (m > 0 && is_space_byte(b[m - 1]))
         m--;
     return n == m && strncasecmp(a, b, n) == 0;
+}
+
+/* The columns of this name, or where none is so, without regard to case and blanks around: `*n` of
+ * them.  Returns the last one, NONE if there is none. */
+static size_t find_column(const struct items_table *t, const char *name, size_t *n) {
+    size_t exact = NONE, like = NONE, n_exact = 0, n_like = 0;
+    for (size_t i = 0; i < t->n_column; i++) {
+        bool same = strcmp(t->columns[i], name) == 0, near = is_like(t->columns[i], name);
+        exact = same ? i : exact;
+        like = near ? i : like;
+        n_exact += same;
+        n_like += near;
+    }
+    *n = n_exact > 0 ? n_exact : n_like;
+    return n_exact > 0 ? exact : like;
+}
+
+/* Finds which columns mean what; `*twice` receives a name that two have, else NULL. */
+static bool find_roles(struct items_table *t, const char **twice) {
+    bool named = true; /* all columns that --columns names are there */
+    *twice = NULL;
+    for (size_t k = 0; k < N_ROLE; k++) {
+        const char *name = items_table_name(t, k);
+        size_t n = 0;
+        t->role[k] = name ? find_column(t, name, &n) : NONE;
+        *twice = n > 1 && k < ROLE_UID ? name : *twice;
+        named = named && (!t->names->name[k] || t->role[k] != NONE);
+    }
+    t->pairs =
+        t->role[ROLE_TEXT] == NONE && t->role[ROLE_GOOD] != NONE && t->role[ROLE_BAD] != NONE;
+    bool labelled = !t->names->name[ROLE_REGION] || t->role[ROLE_ITEM] != NONE;
+    return named && (t->pairs || (labelled && t->role[ROLE_TEXT] != NONE));
 }
 
 /* The column that the name may mean, or NULL. */
@@ -502,10 +606,10 @@ static bool fail_roles(struct items_table *t, const char *twice) {
                       names = fixed_line(named, sizeof named);
     bool carriage = false, pairs = t->names->name[ROLE_GOOD] || t->names->name[ROLE_BAD];
     if (twice)
-        return fail_table(t, "two columns have the name %s", twice);
+        return items_table_fail(t, "two columns have the name %s", twice);
     for (size_t k = 0; k < N_ROLE; k++) {
-        bool needed = t->names->name[k] ||
-                      (k <= ROLE_TEXT && !pairs && (k == ROLE_TEXT || !t->names->cloze)) ||
+        bool needed = t->names->name[k] || (k == ROLE_TEXT && !pairs) ||
+                      (k == ROLE_ITEM && t->names->name[ROLE_REGION]) ||
                       (pairs && (k == ROLE_GOOD || k == ROLE_BAD));
         if (!needed || t->role[k] != NONE)
             continue;
@@ -518,14 +622,15 @@ static bool fail_roles(struct items_table *t, const char *twice) {
         carriage = carriage || strchr(t->columns[i], '\r');
     list_columns(t, &list);
     if (carriage)
-        return fail_table(t, "its lines end in CR alone; tr '\\r' '\\n' makes them lines");
+        return items_table_fail(t, "its lines end in CR alone; tr '\\r' '\\n' makes them lines");
     if (t->names->cloze)
-        return fail_table(t, "the column text is needed; the columns are %s", columns);
-    return fail_table(t,
-                      "the columns item, condition and text are needed, or sentence_good and "
-                      "sentence_bad; there is no %s among %s; --columns '%s' says what they "
-                      "are called",
-                      missing, columns, named);
+        return items_table_fail(t, "the column text is needed; the columns are %s", columns);
+    return items_table_fail(
+        t,
+        "a column text is needed%s, or sentence_good and sentence_bad; there is no "
+        "%s among %s; --columns '%s' says what is called so",
+        t->names->name[ROLE_REGION] ? ", with a row a region item too" : "", missing, columns,
+        named);
 }
 
 /* Whether the line says which separator the table has, as Excel writes it: sep=; */
@@ -549,20 +654,59 @@ static bool try_header(struct items_table *t, char separator, enum reading *read
     drop_columns(t);
     t->separator = separator;
     *reading = read_fields(t);
+    t->trims = false;
     if (*reading != READ || t->n_fields > ITEMS_COLUMNS)
         return false;
-    for (size_t i = 0; i < t->n_fields && *reading == READ; i++)
-        if (!add_column(t, t->bytes.data + t->fields[i].begin, t->fields[i].length))
+    for (size_t i = 0; i < t->n_fields && *reading == READ; i++) {
+        const char *name = t->bytes.data + t->fields[i].begin;
+        size_t length = t->fields[i].length;
+        /* A blank after each separator, which is no part of what follows. */
+        t->trims = t->trims || (i > 0 && length > 0 && is_space_byte(*name));
+        items_trim(&name, &length);
+        if (!add_column(t, name, length))
             *reading = FAILED;
-    return *reading == READ && find_roles(t, twice) && !*twice;
+    }
+    if (*reading != READ || !find_roles(t, twice) || *twice)
+        return false;
+    /* What looks like a comment is a header only if it has all that is usual. */
+    return *t->columns[0] != '#' || (t->role[ROLE_ITEM] != NONE && t->role[ROLE_CONDITION] != NONE);
+}
+
+/* Takes the only column for that of the texts. */
+static bool take_only_column(struct items_table *t) {
+    const char *name = t->columns[0];
+    size_t end = strlen(name);
+    while (end > 0 && strchr("\"')]", name[end - 1]))
+        end--;
+    if (end > 0 && strchr(".!?", name[end - 1]))
+        return items_table_fail(
+            t,
+            "no header? the first line is a sentence: '%.60s'; put a line `text` "
+            "before it",
+            name);
+    t->lines = true;
+    t->role[ROLE_TEXT] = 0;
+    terminal_note("%s: its only column, '%.60s', is taken for the texts: each line is one",
+                  t->input.name, name);
+    return true;
+}
+
+/* Whether all that the header has is one column without a meaning of its own. */
+static bool has_only_column(const struct items_table *t) {
+    for (size_t k = 0; k < N_ROLE; k++)
+        if (t->names->name[k])
+            return false;
+    return t->n_column == 1 && !strpbrk(t->columns[0], ",;\t") && *t->columns[0] != '\0';
 }
 
 /* Reads the header, which may stand after a line that names the separator and after comments.  Of
  * the separators it has the first one with which it has the needed columns. */
 static bool read_header(struct items_table *t, const char *separators) {
-    char named[2] = "";
+    char named[2] = "", with_blank[8];
+    snprintf(with_blank, sizeof with_blank, "%s ", separators);
     enum reading reading = READ;
     const char *twice = NULL;
+    t->begun = false;
     for (;;) {
         bool found = false, comment, named_line = peek_byte(t) != END && is_separator_line(t);
         const struct place_in_chunk start = {t->at, t->line, t->chunks};
@@ -570,21 +714,26 @@ static bool read_header(struct items_table *t, const char *separators) {
             named[0] = t->chunk[t->at + 4];
             separators = named;
             if (!strchr(",;\t", named[0]))
-                return fail_table(t, "sep=%c: the fields are to be parted by , ; or tabs", *named);
+                return items_table_fail(t, "sep=%c: the fields are to be parted by , ; or tabs",
+                                        *named);
             skip_line(t);
             continue;
         }
         t->quiet = true;
-        for (const char *s = separators; *s && !found && t->chunks == start.chunks; s++) {
+        /* R's write.table puts blanks between fields, and quotes around all texts. */
+        const char *tried = !*named && peek_byte(t) == '"' ? with_blank : separators;
+        for (const char *s = tried; *s && !found && t->chunks == start.chunks; s++) {
             t->at = start.at;
             t->line = start.line;
             found = try_header(t, *s, &reading, &twice);
         }
         t->quiet = false;
-        if (found)
+        if (found) {
+            t->lines = t->n_column == 1;
             return true;
+        }
         if (t->chunks != start.chunks)
-            return fail_table(t, "there is no header in its first 64 KiB");
+            return items_table_fail(t, "there is no header in its first 64 KiB");
         comment = t->bytes.length > 0 && *t->bytes.data == '#';
         t->at = start.at;
         t->line = start.line;
@@ -594,8 +743,10 @@ static bool read_header(struct items_table *t, const char *separators) {
             skip_line(t);
     }
     try_header(t, *separators, &reading, &twice);
+    if (reading == READ && !twice && !t->names->cloze && has_only_column(t))
+        return take_only_column(t);
     if (reading == FAILED)
-        return fail_memory(t);
+        return items_table_lacks_memory(t);
     if (t->input.failed || signals_stopped())
         return false;
     if (reading == WRONG)
@@ -603,9 +754,9 @@ static bool read_header(struct items_table *t, const char *separators) {
     if (reading == WRONG)
         return false;
     if (reading == FINISHED)
-        return fail_table(t, "there is no header");
+        return items_table_fail(t, "there is no header");
     if (t->n_fields > ITEMS_COLUMNS)
-        return fail_table(t, "there are more than 1,000 columns");
+        return items_table_fail(t, "there are more than 1,000 columns");
     return fail_roles(t, twice);
 }
 
@@ -625,19 +776,19 @@ static bool read_objects(struct items_table *t) {
             if (json_object_get(t->index, name))
                 continue;
             if (t->n_column == ITEMS_COLUMNS)
-                return fail_table(t, "there are more than 1,000 columns");
+                return items_table_fail(t, "there are more than 1,000 columns");
             if (json_object_set_new(t->index, name, json_integer((json_int_t)t->n_column)) != 0 ||
                 !add_column(t, name, strlen(name)))
-                return fail_memory(t);
+                return items_table_lacks_memory(t);
         }
     }
     t->quiet = false;
     if (reading == FAILED)
-        return fail_memory(t);
+        return items_table_lacks_memory(t);
     if (t->input.failed || signals_stopped())
         return false;
     if (first == 0)
-        return wrong > 0 || fail_table(t, "there is no object");
+        return wrong > 0 || items_table_fail(t, "there is no object");
     t->record = first;
     return find_roles(t, &twice) || fail_roles(t, NULL);
 }
@@ -674,13 +825,12 @@ static bool open_input(struct items_table *t, const char *path, const struct inp
     length -= ends_in(path, length, ".gz") ? 3 : ends_in(path, length, ".zst") ? 4 : 0;
     bool csv = ends_in(path, length, ".csv"), tsv = ends_in(path, length, ".tsv");
     char first = first_byte(&t->input);
-    if (!csv && !tsv && first == '[')
-        return terminal_error("%s: is a JSON array, where an object a line is expected; "
-                              "jq -c '.[]' %s makes them",
-                              t->input.name, path);
-    bool objects = !csv && !tsv && (first == '{' || ends_in(path, length, ".jsonl"));
+    t->array = !csv && !tsv && first == '[';
+    bool objects = !csv && !tsv &&
+                   (first == '{' || t->array || ends_in(path, length, ".jsonl") ||
+                    ends_in(path, length, ".json"));
     *separators = objects ? NULL : csv ? ",;\t" : "\t,;";
-    return !objects || input_make_seekable(&t->input);
+    return input_make_seekable(&t->input);
 }
 
 /* Skips comments before the first object. */
@@ -702,7 +852,18 @@ static bool read_columns(struct items_table *t, const char *separators) {
     return true;
 }
 
-static bool read_long(struct items_table *t);
+/* Holds the table in memory if texts come more than once in it. */
+static bool find_repeated(struct items_table *t, const char *separators) {
+    t->whole = items_rows_repeat(t);
+    if (t->input.failed || signals_stopped() || !input_rewind(&t->input))
+        return false;
+    start_over(t);
+    if (!separators)
+        skip_comments(t);
+    else if (!read_header(t, separators))
+        return false;
+    return !t->whole || items_rows_read(t);
+}
 
 bool items_table_open(struct items_table *t, const char *path, const struct input_form *form,
                       const struct items_names *names) {
@@ -714,15 +875,17 @@ bool items_table_open(struct items_table *t, const char *path, const struct inpu
         return false;
     t->index = json_object();
     if (!t->index || !buffer_reserve(&t->bytes, 1) || !buffer_reserve(&t->item, 1))
-        return fail_memory(t);
+        return items_table_lacks_memory(t);
     if (!read_columns(t, separators))
         return false;
     t->cells = calloc(t->n_column + 1, sizeof *t->cells);
     if (!t->cells)
-        return fail_memory(t);
-    if (!t->names->name[ROLE_REGION] || t->role[ROLE_REGION] == NONE)
-        return true;
-    return t->pairs ? fail_table(t, "--columns region needs a column of texts") : read_long(t);
+        return items_table_lacks_memory(t);
+    if (t->names->name[ROLE_REGION] && t->role[ROLE_REGION] != NONE)
+        return t->pairs ? items_table_fail(t, "--columns region needs a column of texts")
+                        : items_rows_read(t);
+    return t->names->cloze || t->names->apart || t->pairs || t->role[ROLE_ITEM] == NONE ||
+           find_repeated(t, separators);
 }
 
 void items_table_close(struct items_table *t) {
@@ -731,9 +894,7 @@ void items_table_close(struct items_table *t) {
     input_close(&t->input);
     drop_columns(t);
     free(t->columns);
-    for (size_t i = 0; i < t->n_row; i++)
-        free(t->rows[i].cells);
-    free(t->rows);
+    items_rows_free(t);
     free(t->fields);
     free(t->cells);
     free(t->passed);
@@ -798,8 +959,8 @@ bool items_table_take(struct items_table *t, const struct own_columns *own) {
 }
 
 /* Sets a row of values: those of the cells, NULL: none. */
-static void pass_cells(const struct items_table *t, const struct own_columns *own, size_t row,
-                       const struct own_value *cells) {
+void items_table_pass_cells(const struct items_table *t, const struct own_columns *own, size_t row,
+                            const struct own_value *cells) {
     struct own_value *values = own->values + row * own->n;
     for (size_t i = 0; i + 2 < own->n; i++)
         values[i] = cells && t->passed[i] != NONE ? cells[t->passed[i]] : (struct own_value){0};
@@ -807,20 +968,17 @@ static void pass_cells(const struct items_table *t, const struct own_columns *ow
 
 bool items_table_pass(const struct items_table *t, struct own_columns *own,
                       const struct own_value *item, const struct own_value *condition) {
-    const size_t n_row = t->rows ? t->text_end - t->text + 1 : 1;
-    struct own_value *values = reallocarray(own->values, n_row * own->n, sizeof *values);
+    if (t->rows)
+        return items_rows_pass(t, own, item, condition);
+    struct own_value *values = reallocarray(own->values, own->n, sizeof *values);
     if (!values)
         return false;
     own->values = values;
-    own->by_region = t->rows != NULL;
-    for (size_t k = 0; k < n_row; k++) {
-        if (!t->rows)
-            pass_cells(t, own, k, t->cells);
-        else
-            pass_cells(t, own, k, k > 0 ? t->rows[t->text + k - 1].cells : NULL);
-        values[k * own->n + own->n - 2] = *item;
-        values[k * own->n + own->n - 1] = *condition;
-    }
+    own->by_region = false;
+    own->copies = own->per_copy = 1;
+    items_table_pass_cells(t, own, 0, t->cells);
+    values[own->n - 2] = *item;
+    values[own->n - 1] = *condition;
     return true;
 }
 
@@ -850,7 +1008,7 @@ struct own_value items_table_value(const struct items_table *t, enum items_role 
 static bool has_text(struct items_table *t, enum items_role role) {
     const struct own_value value =
         t->role[role] == NONE ? (struct own_value){0} : t->cells[t->role[role]];
-    if (value.text ? !value.bare : role == ROLE_CONTEXT)
+    if (value.text ? !value.bare : value.bare || role == ROLE_CONTEXT)
         return true;
     items_table_wrong(t, value.text ? "%s is no string" : "there is no %s",
                       items_table_name(t, role));
@@ -877,9 +1035,10 @@ static bool check_record(struct items_table *t) {
     return has_name(t, ROLE_ITEM) && has_name(t, ROLE_CONDITION) && has_text(t, ROLE_TEXT);
 }
 
-static enum reading read_record(struct items_table *t) {
+enum reading items_table_read(struct items_table *t) {
     bool objects = t->form == TABLE_OBJECTS, good = true;
-    enum reading reading = objects ? read_object(t) : read_fields(t);
+    enum reading reading = objects ? read_object(t) : t->lines ? read_line(t) : read_fields(t);
+    t->row++;
     if (reading == READ && objects)
         take_object(t);
     else if (reading == READ)
@@ -889,16 +1048,14 @@ static enum reading read_record(struct items_table *t) {
     return reading;
 }
 
-static bool next_text(struct items_table *t);
-
 bool items_table_next(struct items_table *t) {
     enum reading reading = WRONG;
     if (t->rows)
-        return next_text(t);
+        return items_rows_next(t);
     while (reading == WRONG && !signals_stopped() && !t->input.failed)
-        reading = read_record(t);
+        reading = items_table_read(t);
     if (reading == FAILED)
-        return fail_memory(t);
+        return items_table_lacks_memory(t);
     return reading == READ && !signals_stopped() && !t->input.failed;
 }
 
@@ -908,7 +1065,8 @@ bool items_table_item(struct items_table *t, struct own_value *item) {
         return true;
     struct own_value uid = items_table_value(t, ROLE_UID), pair = items_table_value(t, ROLE_PAIR);
     char line[32];
-    int n = snprintf(line, sizeof line, "%" PRIu64, t->record);
+    int n =
+        snprintf(line, sizeof line, "%" PRIu64, t->pairs || t->names->cloze ? t->record : t->row);
     t->item.length = 0;
     bool both = uid.text && pair.text;
     bool good = both ? buffer_append(&t->item, uid.text, uid.length) &&
@@ -919,157 +1077,44 @@ bool items_table_item(struct items_table *t, struct own_value *item) {
     return good;
 }
 
-/* ---- The long form ------------------------------------------------------------------------ */
+/* ---- Texts -------------------------------------------------------------------------------- */
 
-static int compare_values(const struct own_value *a, const struct own_value *b) {
-    size_t n = a->length < b->length ? a->length : b->length;
-    int order = n > 0 ? memcmp(a->text, b->text, n) : 0;
-    return order != 0 ? order : (a->length > b->length) - (a->length < b->length);
+bool items_table_text(struct items_table *t, enum items_role role, struct own_value *text) {
+    *text = items_table_value(t, role);
+    return !t->rows || t->whole || role != ROLE_TEXT || items_rows_join(t, text);
 }
 
-/* Orders rows by item and condition, then by line. */
-static int compare_texts(const void *a, const void *b, void *table) {
-    const struct items_table *t = table;
-    const struct long_row *x = a, *y = b;
-    size_t item = t->role[ROLE_ITEM], condition = t->role[ROLE_CONDITION];
-    int order = compare_values(&x->cells[item], &y->cells[item]);
-    order = order != 0 ? order : compare_values(&x->cells[condition], &y->cells[condition]);
-    return order != 0 ? order : (x->line > y->line) - (x->line < y->line);
-}
-
-/* Orders the rows of texts by the texts' first lines, then by their numbers, or by line. */
-static int compare_rows(const void *a, const void *b) {
-    const struct long_row *x = a, *y = b;
-    if (x->first != y->first)
-        return x->first > y->first ? 1 : -1;
-    if (x->number != y->number && !isnan(x->number))
-        return x->number > y->number ? 1 : -1;
-    return (x->line > y->line) - (x->line < y->line);
-}
-
-/* The number of a region such as 12; NAN if it is no such number. */
-static double number_of(const struct own_value *region) {
-    double number = 0;
-    for (size_t i = 0; i < region->length; i++) {
-        if (!isdigit((unsigned char)region->text[i]))
-            return NAN;
-        number = 10 * number + (region->text[i] - '0');
-    }
-    return region->length > 0 ? number : NAN;
-}
-
-/* Keeps the record as a row. */
-static bool add_row(struct items_table *t) {
-    size_t length = 0, size = t->n_column * sizeof(struct own_value);
-    for (size_t i = 0; i < t->n_column; i++)
-        length += t->cells[i].length;
-    if (t->n_row == t->rows_room) {
-        size_t room = 2 * t->rows_room + 64;
-        struct long_row *rows = reallocarray(t->rows, room, sizeof *rows);
-        if (!rows)
-            return fail_memory(t);
-        t->rows = rows;
-        t->rows_room = room;
-    }
-    t->long_bytes += size + length + 1 + sizeof *t->rows;
-    if (t->long_bytes > ITEMS_LONG)
-        return fail_table(t, "a table with a row a region is held in memory, but takes more than "
-                             "256 MiB; divide it");
-    struct own_value *cells = malloc(size + length + 1);
-    if (!cells)
-        return fail_memory(t);
-    char *bytes = (char *)(cells + t->n_column);
-    for (size_t i = 0; i < t->n_column; i++) {
-        cells[i] = t->cells[i];
-        if (!cells[i].text)
-            continue;
-        cells[i].text = memcpy(bytes, t->cells[i].text, cells[i].length);
-        bytes += cells[i].length;
-    }
-    t->rows[t->n_row++] = (struct long_row){
-        .line = t->record, .number = number_of(&cells[t->role[ROLE_REGION]]), .cells = cells};
-    return true;
-}
-
-/* The row after the last one of the text of row `i`, where rows are ordered by text. */
-static size_t end_of_text(const struct items_table *t, size_t i) {
-    size_t item = t->role[ROLE_ITEM], condition = t->role[ROLE_CONDITION], end = i + 1;
-    while (end < t->n_row &&
-           compare_values(&t->rows[i].cells[item], &t->rows[end].cells[item]) == 0 &&
-           compare_values(&t->rows[i].cells[condition], &t->rows[end].cells[condition]) == 0)
-        end++;
-    return end;
-}
-
-/* Reads all rows, and puts them together that belong together.  A text would lack the words of a
- * wrong row, so there must be none. */
-static bool read_long(struct items_table *t) {
-    enum reading reading = READ;
-    while (reading == READ && !signals_stopped() && !t->input.failed) {
-        reading = read_record(t);
-        if (reading == READ && !add_row(t))
-            return false;
-    }
-    if (reading == FAILED)
-        return fail_memory(t);
-    if (reading == WRONG && t->errors.waiting.length > 0)
-        return terminal_error("%s; each row of this table is a part of a text, so none may be "
-                              "wrong",
-                              t->errors.waiting.data);
-    if (t->input.failed || signals_stopped() || reading == WRONG)
-        return false;
-    if (t->n_row == 0)
-        return true;
-    qsort_r(t->rows, t->n_row, sizeof *t->rows, compare_texts, t);
-    for (size_t i = 0, end; i < t->n_row; i = end) {
-        bool numbers = true;
-        end = end_of_text(t, i);
-        for (size_t k = i; k < end; k++)
-            numbers = numbers && !isnan(t->rows[k].number);
-        for (size_t k = i, first = t->rows[i].line; k < end; k++) {
-            t->rows[k].first = first;
-            t->rows[k].number = numbers ? t->rows[k].number : NAN;
-        }
-    }
-    qsort(t->rows, t->n_row, sizeof *t->rows, compare_rows);
-    return true;
-}
-
-/* Goes on to the next text; one with a number twice is left out. */
-static bool next_text(struct items_table *t) {
-    while (t->text_end < t->n_row && !signals_stopped()) {
-        size_t k;
-        t->text = t->text_end;
-        t->text_end = end_of_text(t, t->text);
-        t->record = t->rows[t->text].first;
-        for (k = t->text + 1; k < t->text_end; k++)
-            if (t->rows[k].number == t->rows[k - 1].number)
-                break;
-        if (k == t->text_end)
+bool items_is_missing(const struct own_value *value) {
+    static const char *const names[] = {"NA",  "N/A",  "n/a",  "#N/A", "#NA",  "<NA>", "NaN",
+                                        "nan", "-NaN", "-nan", "NULL", "null", "None"};
+    struct own_value bare = *value;
+    if (!value->text)
+        return value->bare;
+    items_trim(&bare.text, &bare.length);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (bare.length == strlen(names[i]) && memcmp(bare.text, names[i], bare.length) == 0)
             return true;
-        t->record = t->rows[k].line;
-        items_table_wrong(t,
-                          "region %.0f of its item and condition was there before, in line "
-                          "%" PRIu64,
-                          t->rows[k].number, t->rows[k - 1].line);
-    }
     return false;
 }
 
-bool items_table_text(struct items_table *t, enum items_role role, struct own_value *text) {
-    bool good = true;
-    *text = items_table_value(t, role);
-    if (!t->rows || role != ROLE_TEXT)
-        return true;
-    t->joined.length = 0;
-    for (size_t k = t->text; k < t->text_end && good; k++) {
-        const struct own_value *part = &t->rows[k].cells[t->role[ROLE_TEXT]];
-        good = k == t->text || buffer_append(&t->joined, " | ", 3);
-        for (size_t i = 0; i < part->length && good; i++)
-            good = (part->text[i] != '|' || buffer_append(&t->joined, "\\", 1)) &&
-                   buffer_append(&t->joined, part->text + i, 1);
-    }
-    *text = (struct own_value){.text = t->joined.data ? t->joined.data : "",
-                               .length = t->joined.length};
-    return good;
+bool items_table_missing(struct items_table *t, const struct own_value *text) {
+    if (!items_is_missing(text))
+        return false;
+    t->first_missing = t->missing++ == 0 ? t->record : t->first_missing;
+    return true;
+}
+
+void items_table_note(const struct items_table *t) {
+    if (t->missing > 0)
+        terminal_note("%s: %" PRIu64 " %s missing (NA, NaN, #N/A, None, null) and not scored; the "
+                      "first in line %" PRIu64,
+                      t->input.name, t->missing, t->missing == 1 ? "text is" : "texts are",
+                      t->first_missing);
+    if (t->missing_contexts > 0)
+        terminal_note("%s: %" PRIu64 " %s missing (NA, NaN, #N/A, None, null), and nothing is read "
+                      "before %s",
+                      t->input.name, t->missing_contexts,
+                      t->missing_contexts == 1 ? "context is" : "contexts are",
+                      t->missing_contexts == 1 ? "its text" : "their texts");
+    items_rows_note(t);
 }

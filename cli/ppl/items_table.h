@@ -1,12 +1,13 @@
 /* The table of --items, read record by record: separated by commas, tabs or semicolons as RFC 4180
  * says, or an object a line.  A wrong record is left out, with its error printed.
  *
- * The columns item, condition and text are needed, context may be there, and all others are passed
- * on; --columns says what they are called.  Without text, sentence_good and sentence_bad (BLiMP)
+ * The column text is needed, or is the only one; item, condition and context may be there, and all
+ * others are passed on.  --columns says what they are called; case does not matter.  An item that
+ * has no name is called by its row's number.  Without text, sentence_good and sentence_bad (BLiMP)
  * are two conditions of one item.
  *
  * With a column of regions the table is in the long form: each row is a region, and the rows of one
- * item and condition are one text.  They may stand anywhere, so such a table is held in memory. */
+ * item and condition are one text (items_rows.h). */
 #ifndef CLI_ITEMS_TABLE_H
 #define CLI_ITEMS_TABLE_H
 
@@ -42,7 +43,9 @@ enum items_role {
 struct items_names {
     char *name[N_ROLE]; /* NULL: as usual; regions have no usual name */
     bool orders;        /* `order` has its usual name, else none */
-    bool cloze;         /* `candidates` has; of the others text alone is needed, context has none */
+    bool cloze;         /* `candidates` has, context has none */
+    bool joins_bare;    /* rows of the long form have nothing between them */
+    bool apart;         /* texts that come again are texts of their own */
     bool lacks_memory;
 };
 
@@ -65,6 +68,12 @@ struct items_table {
     struct input input;
     enum table_form form;
     char separator;
+    bool array;     /* objects between brackets */
+    bool lines;     /* there is one column, and each line is a text */
+    bool trims;     /* a blank follows each separator */
+    bool begun;     /* the first record was seen, */
+    bool row_names; /* and it has a name before its first field */
+    uint64_t row;   /* of the current record, from 1 */
     char chunk[1 << 16];
     size_t at, n;
     uint64_t chunks; /* that were read */
@@ -83,6 +92,7 @@ struct items_table {
     struct buffer bytes;
     struct items_field {
         size_t begin, length;
+        bool quoted;
     } * fields; /* [n_fields], at most one more than there are columns */
     size_t n_fields, fields_room;
     bool too_long;
@@ -90,19 +100,29 @@ struct items_table {
     struct own_value *cells; /* [n_column] */
     struct buffer item;      /* of BLiMP */
 
-    /* The long form. */
+    /* A table that is held in memory, in the long form or with texts that come again. */
     struct long_row {
         uint64_t line, first;    /* first: the line of its text's first row */
+        uint64_t clash;          /* > 0: the line of a row that says something else */
         double number;           /* of its region; NAN: that is no number */
+        size_t region, copy;     /* from 1, and from 0 */
         struct own_value *cells; /* [n_column], and after them their bytes */
     } * rows;                    /* [n_row], text by text */
+    bool whole;                  /* each row is a whole text */
     size_t n_row, rows_room, long_bytes;
     size_t text, text_end; /* rows of the current text */
     struct buffer joined;  /* it */
 
+    /* What notes tell. */
+    uint64_t missing, first_missing, missing_contexts, missing_rows;
+    uint64_t repeated, unplaced, seams, first_seam;
+
     bool quiet; /* errors are not told: another reading is tried */
     struct items_errors errors;
 };
+
+/* What reading a record gave. */
+enum reading { READ, WRONG, FINISHED, FAILED };
 
 /* Opens the table and finds its columns.  False with the error printed; end with
  * items_table_close. */
@@ -155,5 +175,31 @@ bool items_table_text(struct items_table *table, enum items_role role, struct ow
 /* The item of the record: its column, or of BLiMP's UID and pairID, or the record's line.  False
  * when memory is short. */
 bool items_table_item(struct items_table *table, struct own_value *item);
+
+/* Whether the text is a missing value, as R, pandas and Excel write it. */
+bool items_is_missing(const struct own_value *value);
+
+/* The same of the current record's text, which is counted for the note. */
+bool items_table_missing(struct items_table *table, const struct own_value *text);
+
+/* Tells what of the table changed the result, after its last text. */
+void items_table_note(const struct items_table *table);
+
+/* Removes the blanks around a text. */
+void items_trim(const char **text, size_t *length);
+
+/* ---- For items_rows.c --------------------------------------------------------------------- */
+
+/* Both fail the table, with the error printed, and return false. */
+bool items_table_lacks_memory(struct items_table *table);
+bool items_table_fail(struct items_table *table, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Reads the next record into the cells. */
+enum reading items_table_read(struct items_table *table);
+
+/* Sets a row of the own columns' values: those of the cells, NULL: none. */
+void items_table_pass_cells(const struct items_table *table, const struct own_columns *own,
+                            size_t row, const struct own_value *cells);
 
 #endif

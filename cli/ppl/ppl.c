@@ -709,8 +709,9 @@ static int parse_arguments(const struct command *command, struct ppl *ppl) {
         return options_wrong(command,
                              "--columns '%s': ROLE=NAME is expected, each ROLE once: item, "
                              "condition, text, context, region, sentence_good, sentence_bad, UID, "
-                             "pairID or order",
+                             "pairID or order; or join=none",
                              wrong);
+    ppl->items.names.apart = options->factorization;
     ppl->items.names.orders = options->both_sides && !options->factorization;
     if (ppl->items.names.name[ROLE_ORDER] && !ppl->items.names.orders)
         return options_wrong(command,

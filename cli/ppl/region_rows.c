@@ -224,7 +224,7 @@ static txl_status put_row(struct region_rows *rows, size_t number, size_t begin,
     const struct region *region = &rows->regions->list[number];
     if (rows->has_file)
         table_text(table, rows->file, strlen(rows->file));
-    table_own(table, rows->own, number);
+    table_own(table, rows->own, rows->own->by_region ? number : 0);
     table_integer(table, number);
     table_text(table, rows->regions->text.data + begin, region->end - begin);
     table_integer(table, words);

@@ -114,11 +114,21 @@ static bool set_columns(struct table *table, const char *columns, const struct o
     return good;
 }
 
+static void drop_held(struct table *table) {
+    if (table->held.stream)
+        fclose(table->held.stream);
+    free(table->held.text);
+    free(table->held.rows);
+    table->held = (struct held_rows){0};
+    table->out = table->file.stream;
+}
+
 bool table_open(struct table *table, const char *path, const char *columns,
                 const struct own_columns *own, bool objects) {
     *table = (struct table){.form = objects ? TABLE_OBJECTS : form_of(path), .mark = -1};
     if (!has_good_ending(path) || !outfile_open(&table->file, path))
         return false;
+    table->out = table->file.stream;
     if (set_columns(table, columns, own))
         return true;
     if (!output_failed() && !output_closed())
@@ -127,6 +137,7 @@ bool table_open(struct table *table, const char *path, const char *columns,
 }
 
 void table_abandon(struct table *table) {
+    drop_held(table);
     outfile_abandon(&table->file);
     buffer_free(&table->field);
     free(table->names);
@@ -155,7 +166,7 @@ void table_take_back(struct table *table) {
 /* ---- Fields ------------------------------------------------------------------------------- */
 
 static void begin_field(struct table *table) {
-    FILE *stream = table->file.stream;
+    FILE *stream = table->out;
     if (table->form == TABLE_OBJECTS)
         fprintf(stream, "%s%s", table->in_row ? "," : "{", table->name);
     else if (table->in_row)
@@ -167,25 +178,28 @@ static void begin_field(struct table *table) {
 
 void table_integer(struct table *table, uint64_t value) {
     begin_field(table);
-    fprintf(table->file.stream, "%" PRIu64, value);
+    fprintf(table->out, "%" PRIu64, value);
 }
 
 /* JSON has no infinity, the logarithm of 0. */
 void table_real(struct table *table, double value) {
     begin_field(table);
     bool finite = value - value == 0;
-    fprintf(table->file.stream, finite || table->form != TABLE_OBJECTS ? "%.9g" : "null", value);
+    fprintf(table->out, finite || table->form != TABLE_OBJECTS ? "%.9g" : "null", value);
 }
 
 void table_unknown(struct table *table) {
     begin_field(table);
-    fputs(table->form == TABLE_OBJECTS ? "null" : "", table->file.stream);
+    fputs(table->form == TABLE_OBJECTS ? "null" : "", table->out);
 }
 
 txl_status table_end_row(struct table *table) {
-    fputs(table->form == TABLE_OBJECTS ? "}\n" : "\n", table->file.stream);
+    struct held_rows *held = &table->held;
+    fputs(table->form == TABLE_OBJECTS ? "}\n" : "\n", table->out);
     table->in_row = false;
     table->name = table->names;
+    if (held->stream)
+        held->rows[held->n++].end = (size_t)ftello(held->stream);
     return outfile_usable(&table->file) ? TXL_OK : TXL_STOPPED;
 }
 
@@ -250,8 +264,8 @@ static bool needs_quotes(const struct table *table) {
 static void put_quoted(const struct table *table) {
     for (size_t i = 0; i < table->field.length; i++) {
         if (table->field.data[i] == '"')
-            putc('"', table->file.stream);
-        putc(table->field.data[i], table->file.stream);
+            putc('"', table->out);
+        putc(table->field.data[i], table->out);
     }
 }
 
@@ -260,7 +274,7 @@ static bool put_json(struct table *table) {
     char *text = string ? output_json_text(string, JSON_ENCODE_ANY) : NULL;
     if (!text)
         return false;
-    fwrite(text + 1, 1, strlen(text) - 2, table->file.stream); /* without its quotes */
+    fwrite(text + 1, 1, strlen(text) - 2, table->out); /* without its quotes */
     free(text);
     return true;
 }
@@ -273,15 +287,14 @@ static bool put_field(struct table *table, bool quoted) {
     else if (quoted)
         put_quoted(table);
     else
-        fwrite(table->field.data ? table->field.data : "", 1, table->field.length,
-               table->file.stream);
+        fwrite(table->field.data ? table->field.data : "", 1, table->field.length, table->out);
     table->field.length = 0;
     return good;
 }
 
 static void put_quote(struct table *table, bool quoted) {
     if (quoted || table->form == TABLE_OBJECTS)
-        putc('"', table->file.stream);
+        putc('"', table->out);
 }
 
 void table_text(struct table *table, const char *text, size_t length) {
@@ -307,7 +320,9 @@ void table_nats(struct table *table, double nats) {
 }
 
 size_t own_region(const struct own_columns *own, uint64_t offset) {
-    size_t low = 1, high = own && own->by_region ? own->n_end - 1 : 1;
+    if (!own || !own->by_region)
+        return 0;
+    size_t low = 1, high = own->n_end - 1;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         if (offset < own->ends[middle])
@@ -318,14 +333,87 @@ size_t own_region(const struct own_columns *own, uint64_t offset) {
     return low;
 }
 
+/* Remembers that the own columns belong here in a row that is held. */
+static void leave_room(struct table *table, const struct own_columns *own, size_t region) {
+    struct held_rows *held = &table->held;
+    if (held->n == held->room) {
+        size_t room = 2 * held->room + 64;
+        struct held_row *rows = reallocarray(held->rows, room, sizeof *rows);
+        if (!rows) {
+            output_lacks_memory();
+            held->n = 0; /* no output is put in place any more */
+        } else {
+            held->rows = rows;
+            held->room = room;
+        }
+    }
+    size_t begin = held->n > 0 ? held->rows[held->n - 1].end : 0;
+    held->rows[held->n] = (struct held_row){.begin = begin,
+                                            .own = (size_t)ftello(held->stream),
+                                            .region = own->by_region ? region : 0,
+                                            .name = table->name,
+                                            .in_row = table->in_row};
+    table->in_row = true;
+    for (size_t i = 0; i < own->n && table->form == TABLE_OBJECTS; i++)
+        table->name += strlen(table->name) + 1;
+}
+
+txl_status table_hold(struct table *table, const struct own_columns *own) {
+    if (!table->file.stream)
+        return TXL_OK;
+    drop_held(table);
+    if (!own || own->copies < 2)
+        return TXL_OK;
+    table->held.rows = calloc(64, sizeof *table->held.rows);
+    table->held.room = 64;
+    table->held.stream = open_memstream(&table->held.text, &table->held.length);
+    if (!table->held.stream || !table->held.rows) {
+        output_lacks_memory();
+        return TXL_STOPPED;
+    }
+    table->out = table->held.stream;
+    return TXL_OK;
+}
+
+txl_status table_repeat(struct table *table, const struct own_columns *own) {
+    if (!table->held.stream)
+        return TXL_OK;
+    bool good = fclose(table->held.stream) == 0 || output_lacks_memory(); /* sets its text */
+    const struct held_rows held = table->held;
+    table->held = (struct held_rows){0};
+    table->out = table->file.stream;
+    for (size_t copy = 0; copy < own->copies && good; copy++)
+        for (size_t i = 0; i < held.n && good; i++) {
+            const struct held_row *row = &held.rows[i];
+            size_t at = copy * own->per_copy + row->region;
+            if (own->there && !own->there[at])
+                continue;
+            fwrite(held.text + row->begin, 1, row->own - row->begin, table->out);
+            table->in_row = row->in_row;
+            table->name = row->name;
+            table_own(table, own, at);
+            fwrite(held.text + row->own, 1, row->end - row->own, table->out);
+            good = outfile_usable(&table->file);
+        }
+    table->in_row = false;
+    table->name = table->names;
+    free(held.text);
+    free(held.rows);
+    return good ? TXL_OK : TXL_STOPPED;
+}
+
 void table_own(struct table *table, const struct own_columns *own, size_t region) {
+    if (own && table->held.stream) {
+        leave_room(table, own, region);
+        return;
+    }
     for (size_t i = 0; own && i < own->n; i++) {
-        const struct own_value *value = &own->values[own->by_region ? region * own->n + i : i];
+        const struct own_value *value = &own->values[region * own->n + i];
         if (!value->text) {
             table_unknown(table);
         } else if (value->bare && table->form == TABLE_OBJECTS) {
             begin_field(table);
-            fwrite(value->text, 1, value->length, table->file.stream);
+            fwrite(value->text, 1, value->length, table->out);
         } else {
             table->verbatim = true;
             table_text(table, value->text, value->length);

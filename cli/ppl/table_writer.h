@@ -25,15 +25,18 @@ struct own_columns {
         const char *text; /* [length]; NULL: null */
         size_t length;
         bool bare; /* it is JSON, and no string */
-    } * values;    /* [n], or [n_end, n] */
+    } * values;    /* [copies, per_copy, n] */
     bool by_region;
-    size_t *ends; /* [n_end]: where the text's regions end; region 0 is no part of it */
+    size_t copies, per_copy; /* how often the rows of a text are written; per_copy: 1, or n_end */
+    bool *there;             /* [copies, per_copy]: such rows are to be written; NULL: all */
+    size_t *ends;            /* [n_end]: where the text's regions end; region 0 is no part of it */
     size_t n_end;
 };
 
 struct table {
     struct outfile file; /* stream is NULL: there is no table */
     enum table_form form;
+    FILE *out;        /* where rows go: to the file, or to what is held */
     char *names;      /* keys of the objects with their colons, each ended by NUL */
     const char *name; /* of the next field of a row */
     bool in_row;
@@ -41,6 +44,18 @@ struct table {
     struct buffer field; /* the current text, escaped */
     char partial[4];     /* the beginning of a character, for text in pieces */
     size_t n_partial;
+    struct held_rows {
+        FILE *stream; /* NULL: nothing is held */
+        char *text;
+        size_t length;
+        struct held_row {
+            size_t begin, own, end; /* of its bytes; own: where the own columns belong */
+            size_t region;
+            const char *name; /* of the first own column */
+            bool in_row;      /* something is before that */
+        } * rows;             /* [n] */
+        size_t n, room;
+    } held;
     off_t mark; /* where table_take_back returns to; < 0: it cannot */
 };
 
@@ -67,6 +82,11 @@ void table_text(struct table *table, const char *text, size_t length);
 
 /* The values of the own columns, which are passed on as they are: a backslash stays one. */
 void table_own(struct table *table, const struct own_columns *own, size_t region);
+
+/* Where the own columns are of several copies of a text: holds the rows that follow, and writes
+ * them once for each copy, with its values.  Without a table, or for one copy, both do nothing. */
+txl_status table_hold(struct table *table, const struct own_columns *own);
+txl_status table_repeat(struct table *table, const struct own_columns *own);
 
 /* The region of the text's byte at `offset`. */
 size_t own_region(const struct own_columns *own, uint64_t offset);

@@ -490,19 +490,29 @@ void tables_end_text(struct tables *tables, bool good) {
     source_close(&tables->source);
 }
 
-void tables_start_record(struct tables *tables, const char *file, uint64_t line,
-                         struct regions *text) {
+txl_status tables_start_record(struct tables *tables, const char *file, uint64_t line,
+                               struct regions *text) {
     source_of_text(&tables->source, text->text.data ? text->text.data : "", text->text.length);
     tables->tokens.file = file;
     tables->tokens.source = &tables->source;
     word_rows_start(&tables->words, file, &tables->source, line);
     region_rows_start(&tables->regions, file, text);
+    txl_status status = table_hold(&tables->tokens.table, tables->tokens.own);
+    if (!status)
+        status = table_hold(&tables->words.table, tables->words.own);
+    return status ? status : table_hold(&tables->regions.table, tables->regions.own);
 }
 
 txl_status tables_end_record(struct tables *tables, bool cut, txl_error *error) {
     *error = (txl_error){TXL_STOPPED, ""};
     txl_status status = word_rows_end(&tables->words, cut, error);
-    return status ? status : region_rows_end(&tables->regions);
+    if (!status)
+        status = region_rows_end(&tables->regions);
+    if (!status)
+        status = table_repeat(&tables->tokens.table, tables->tokens.own);
+    if (!status)
+        status = table_repeat(&tables->words.table, tables->words.own);
+    return status ? status : table_repeat(&tables->regions.table, tables->regions.own);
 }
 
 txl_status tables_see(struct tables *tables, const char *text, size_t length, txl_error *error) {

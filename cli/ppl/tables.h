@@ -150,8 +150,8 @@ void tables_end_text(struct tables *tables, bool good);
 
 /* The same for a text in memory that stands in one record of `file`; its rows are never taken back.
  */
-void tables_start_record(struct tables *tables, const char *file, uint64_t line,
-                         struct regions *text);
+txl_status tables_start_record(struct tables *tables, const char *file, uint64_t line,
+                               struct regions *text);
 txl_status tables_end_record(struct tables *tables, bool cut, txl_error *error);
 
 /* The text, piece by piece, before its tokens. */
