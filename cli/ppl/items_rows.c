@@ -451,8 +451,10 @@ static void count_seam(struct items_table *t, const struct own_value *part) {
 
 /* Whether the row stands for no word.  None and null may be words there. */
 static bool is_missing_row(const struct own_value *part) {
-    return items_is_missing(part) && strncasecmp(part->text, "no", 2) != 0 &&
-           strncasecmp(part->text, "nu", 2) != 0;
+    struct own_value bare = *part;
+    items_trim(&bare.text, &bare.length);
+    return items_is_missing(part) && !(bare.text && strncasecmp(bare.text, "no", 2) == 0) &&
+           !(bare.text && strncasecmp(bare.text, "nu", 2) == 0);
 }
 
 bool items_rows_join(struct items_table *t, struct own_value *text) {

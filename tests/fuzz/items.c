@@ -28,7 +28,8 @@ static void check_regions(const struct regions *regions, const struct own_column
     fuzz_require(end == length, "a text that goes on behind its regions");
     for (size_t at = 0; at <= length; at += 1 + length / 16) {
         size_t region = own_region(own, at);
-        fuzz_require(region >= 1 && (!own->by_region || region < own->n_end), "no region");
+        fuzz_require(own->by_region ? region >= 1 && region < own->n_end : region == 0,
+                     "no region");
     }
 }
 
@@ -36,8 +37,10 @@ static void check_text(struct items_table *table, enum items_role role, struct o
     struct own_value text, item, condition = items_table_value(table, ROLE_CONDITION);
     struct regions regions = {0};
     struct blanks blanks;
-    fuzz_require(items_table_text(table, role, &text) && items_table_item(table, &item) &&
-                     regions_part(&regions, text.text, text.length) &&
+    fuzz_require(items_table_text(table, role, &text), "out of memory");
+    if (items_table_missing(table, &text))
+        return;
+    fuzz_require(items_table_item(table, &item) && regions_part(&regions, text.text, text.length) &&
                      items_table_pass(table, own, &item, &condition),
                  "out of memory");
     size_t *ends = reallocarray(own->ends, regions.n, sizeof *ends);
@@ -46,10 +49,15 @@ static void check_text(struct items_table *table, enum items_role role, struct o
     own->n_end = regions.n;
     for (size_t i = 0; i < regions.n; i++)
         ends[i] = regions.list[i].end;
-    fuzz_require(!own->by_region || regions.n == table->text_end - table->text + 1,
+    fuzz_require(own->per_copy == (own->by_region ? regions.n : 1),
                  "rows that are not the regions");
-    for (size_t i = 0; i < (own->by_region ? regions.n : 1) * own->n; i++)
+    for (size_t i = 0; i < own->copies * own->per_copy * own->n; i++)
         read_value(&own->values[i]);
+    size_t there = 0;
+    for (size_t i = 0; table->rows && i < own->copies * own->per_copy; i++)
+        there += own->there[i];
+    fuzz_require(!table->rows || there == table->text_end - table->text + own->by_region,
+                 "rows that get no numbers, or that are none");
     check_regions(&regions, own);
     blanks_start(&blanks, false, true);
     blanks_see(&blanks, regions.text.data, regions.text.length);
@@ -69,7 +77,7 @@ static void check_table(struct items_table *table) {
     fuzz_require(items_table_take(table, &own), "out of memory");
     uint64_t last = 0;
     while (items_table_next(table)) {
-        fuzz_require(table->rows || table->record > last, "a record that is none");
+        fuzz_require(table->rows || table->array || table->record > last, "a record that is none");
         last = table->record;
         for (size_t i = 0; i < table->n_column; i++) {
             const struct own_value value = items_table_cell(table, i);
@@ -84,9 +92,11 @@ static void check_table(struct items_table *table) {
         items_table_right(table);
     }
     items_table_end(table);
+    items_table_note(table);
     free(own.names);
     free(own.values);
     free(own.ends);
+    free(own.there);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
