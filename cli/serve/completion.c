@@ -7,6 +7,7 @@
 #include "lib/base/json_memory.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,16 +62,28 @@ bool body_boolean(const json_t *body, const char *name, bool *value, struct prob
     return true;
 }
 
+bool body_whole(const json_t *value, int64_t *number) {
+    double real = json_real_value(value);
+    if (json_is_integer(value)) {
+        *number = json_integer_value(value);
+        return true;
+    }
+    if (!json_is_real(value) || fabs(real) > (double)MOST_INTEGER || real != trunc(real))
+        return false;
+    *number = (int64_t)real;
+    return true;
+}
+
 bool body_integer(const json_t *body, const char *name, int64_t least, int64_t most, int64_t *value,
                   struct problem *problem) {
     const json_t *given = member(body, name);
+    int64_t number;
     if (!given)
         return true;
-    if (!json_is_integer(given) || json_integer_value(given) < least ||
-        json_integer_value(given) > most)
+    if (!body_whole(given, &number) || number < least || number > most)
         return problem_set(problem, 400, name, "%s is no whole number from %" PRId64 " to %" PRId64,
                            name, least, most);
-    *value = json_integer_value(given);
+    *value = number;
     return true;
 }
 
@@ -233,14 +246,13 @@ static bool read_ids(struct reader *r, const json_t *list) {
     size_t i;
     const json_t *value;
     json_array_foreach(list, i, value) {
-        if (!json_is_integer(value))
+        int64_t id;
+        if (!body_whole(value, &id))
             return problem_set(r->problem, 400, "prompt",
                                "prompt mixes ids with other values; give texts or lists of ids");
-        json_int_t id = json_integer_value(value);
         if (id < 0 || id >= txl_model_n_token(r->model))
             return problem_set(r->problem, 400, "prompt",
-                               "prompt: %" JSON_INTEGER_FORMAT
-                               " is no id of the vocabulary, which has %" PRId32,
+                               "prompt: %" PRId64 " is no id of the vocabulary, which has %" PRId32,
                                id, txl_model_n_token(r->model));
         if (!id_list_add(&t->list, (int32_t)id))
             return problem_lacks_memory(r->problem);
@@ -264,10 +276,30 @@ static bool read_prompt(struct reader *r, const json_t *value) {
                        "prompt is no text, no list of ids, and no list of either");
 }
 
+/* Without a prompt a request was meant for another API: what other names it gives the text says
+ * which. */
+static bool lacks_prompt(const struct reader *r) {
+    static const char *const others[] = {"messages", "inputs", "input", "content", "text_input"};
+    size_t i = 0;
+    while (i < sizeof others / sizeof *others && !member(r->body, others[i]))
+        i++;
+    if (i == 0)
+        return problem_set(r->problem, 400, "prompt",
+                           "there is no prompt: messages are of chat, for which txl has no "
+                           "template; give the text as prompt");
+    if (i < sizeof others / sizeof *others)
+        return problem_set(r->problem, 400, "prompt",
+                           "there is no prompt: give the text as prompt in the place of %s",
+                           others[i]);
+    return problem_set(r->problem, 400, "prompt", "there is no prompt; \"\" is one without text");
+}
+
 static bool read_prompts(struct reader *r) {
     struct completion *c = r->c;
     const json_t *prompt = member(r->body, "prompt"), *first = json_array_get(prompt, 0);
     json_t *empty = NULL;
+    if (!prompt && !c->memory)
+        return lacks_prompt(r);
     if (!prompt)
         prompt = empty = json_string("");
     bool many = json_is_array(prompt) && (json_is_string(first) || json_is_array(first));
@@ -325,10 +357,18 @@ static bool set_option(struct reader *r, const char *field, const char *option,
     const struct option_row *row = find_row(option);
     struct option_problem wrong;
     bool wants_text = row->kind == OPTION_CHOICE;
+    int64_t number = 0;
+    bool whole = body_whole(value, &number);
     if (wants_text != json_is_string(value) || (!wants_text && !json_is_number(value)))
         return problem_set(r->problem, 400, field, "%s is no %s", field,
                            wants_text ? "string" : "number");
-    char *text = wants_text ? strdup(json_string_value(value)) : output_json_value(value);
+    if (whole && number == -1 && strcmp(option, "top-k") == 0)
+        number = 0; /* vLLM's: off */
+    char *text = wants_text ? strdup(json_string_value(value)) : NULL;
+    if (whole && asprintf(&text, "%" PRId64, number) < 0)
+        text = NULL;
+    else if (!wants_text && !whole)
+        text = output_json_value(value);
     if (!text)
         return problem_lacks_memory(r->problem);
     bool good = options_set_value(row, text, &r->c->options, &wrong) ||
@@ -415,25 +455,92 @@ static bool read_stops(struct reader *r) {
 
 /* ---- Fields that are refused, and fields that mean nothing --------------------------------- */
 
-/* What only one value of is accepted: the one that changes nothing. */
+/* Fields that would limit or shape the text, and that txl does not have, with the remedy if there
+ * is one.  Each has values that change nothing: null, false, 0, what is empty, and `neutral`. */
+static const struct {
+    const char *field, *remedy;
+    double neutral;
+} unsupported[] = {
+    {"frequency_penalty", ": leave it out, or use repetition_penalty", 0},
+    {"presence_penalty", ": leave it out, or use repetition_penalty", 0},
+    {"logit_bias", "", 0},
+    {"response_format", "", 0},
+    {"structured_outputs", "", 0},
+    {"json_schema", "", 0},
+    {"grammar", "", 0},
+    {"regex", "", 0},
+    {"ebnf", "", 0},
+    {"structural_tag", "", 0},
+    {"tools", "", 0},
+    {"min_tokens", ": a text ends by max_tokens, stop, end or eos", 0},
+    {"min_new_tokens", ": a text ends by max_tokens, stop, end or eos", 0},
+    {"bad_words", "", 0},
+    {"allowed_token_ids", "", 0},
+    {"logits_processors", "", 0},
+    {"stop_token_ids", ": use stop", 0},
+    {"ignore_eos", ": use eos", 0},
+    {"include_stop_str_in_output", "", 0},
+    {"n_predict", ": use max_tokens", NAN},
+    {"max_new_tokens", ": use max_tokens", NAN},
+    {"max_completion_tokens", ": use max_tokens", NAN},
+    {"prompt_logprobs", ": use echo and logprobs", NAN}, /* 0 asks for the prompt's own tokens */
+    {"n_probs", ": use logprobs", 0},
+    {"truncate_prompt_tokens", "", -1},
+    {"prompt_embeds", "", 0},
+    {"input_extra", "", 0},
+    {"input_prefix", "", 0},
+    {"input_suffix", "", 0},
+    {"use_beam_search", "", 0},
+    {"length_penalty", "", 1},
+    {"mirostat", "", 0},
+    {"mirostat_mode", "", 0},
+    {"tfs_z", "", 1},
+    {"tfs", "", 1},
+    {"top_a", "", 0},
+    {"top_n_sigma", "", -1},
+    {"dynatemp_range", "", 0},
+    {"dry_multiplier", "", 0},
+    {"xtc_probability", "", 0},
+    {"no_repeat_ngram_size", ": use no_repeat_ngram", 0},
+    {"lora", "", 0},
+};
+enum { N_UNSUPPORTED = sizeof unsupported / sizeof *unsupported };
+
+/* vLLM's guided decoding is a family of names. */
+static bool is_guided(const char *name) {
+    return strncmp(name, "guided_", 7) == 0;
+}
+
+/* Whether a value changes nothing.  OpenAI's response_format has a type that is none. */
+static bool is_neutral(const json_t *value, double neutral) {
+    if (json_is_number(value))
+        return json_number_value(value) == neutral ||
+               (json_number_value(value) == 0 && !isnan(neutral));
+    const char *type = json_string_value(json_object_get(value, "type"));
+    return !value || json_is_null(value) || json_is_false(value) ||
+           (json_is_string(value) && json_string_length(value) == 0) ||
+           (json_is_array(value) && json_array_size(value) == 0) ||
+           (json_is_object(value) && json_object_size(value) == 0) ||
+           (type && strcmp(type, "text") == 0);
+}
+
 static bool check_unsupported(struct reader *r) {
-    static const char *const zeros[] = {"frequency_penalty", "presence_penalty"};
-    for (size_t i = 0; i < sizeof zeros / sizeof *zeros; i++) {
-        const json_t *value = member(r->body, zeros[i]);
-        if (value && !(json_is_number(value) && json_number_value(value) == 0))
-            return problem_set(r->problem, 400, zeros[i],
-                               "%s is not supported: leave it out, or use repetition_penalty",
-                               zeros[i]);
+    const json_t *suffix = json_object_get(r->body, "suffix");
+    const char *name;
+    json_t *value;
+    for (size_t i = 0; i < N_UNSUPPORTED; i++)
+        if (!is_neutral(json_object_get(r->body, unsupported[i].field), unsupported[i].neutral))
+            return problem_set(r->problem, 400, unsupported[i].field, "%s is not supported%s",
+                               unsupported[i].field, unsupported[i].remedy);
+    json_object_foreach((json_t *)r->body, name, value) {
+        if (is_guided(name) && !is_neutral(value, 0))
+            return problem_set(r->problem, 400, name, "%.40s is not supported", name);
     }
-    const json_t *bias = member(r->body, "logit_bias"), *suffix = member(r->body, "suffix");
-    if (bias && !(json_is_object(bias) && json_object_size(bias) == 0))
-        return problem_set(r->problem, 400, "logit_bias", "logit_bias is not supported");
-    if (suffix && !(json_is_string(suffix) && json_string_length(suffix) == 0))
-        return problem_set(r->problem, 400, "suffix", "suffix is not supported: %s",
-                           txl_model_family(r->model) == TXL_FAMILY_XLNET
-                               ? "/v1/fill fills <mask> in a text"
-                               : "a Transformer-XL sees only what is before");
-    return true;
+    return is_neutral(suffix, 0) ||
+           problem_set(r->problem, 400, "suffix", "suffix is not supported: %s",
+                       txl_model_family(r->model) == TXL_FAMILY_XLNET
+                           ? "/v1/fill fills <mask> in a text"
+                           : "a Transformer-XL sees only what is before");
 }
 
 static bool is_known(const char *name) {
@@ -448,9 +555,6 @@ static bool is_known(const char *name) {
                                         "stream",
                                         "stream_options",
                                         "model",
-                                        "frequency_penalty",
-                                        "presence_penalty",
-                                        "logit_bias",
                                         "suffix",
                                         "add_special_tokens",
                                         "return_tokens_as_token_ids",
@@ -465,7 +569,10 @@ static bool is_known(const char *name) {
     for (size_t i = 0; i < N_SAMPLING; i++)
         if (strcmp(sampling_fields[i].field, name) == 0)
             return true;
-    return false;
+    for (size_t i = 0; i < N_UNSUPPORTED; i++)
+        if (strcmp(unsupported[i].field, name) == 0)
+            return true;
+    return is_guided(name);
 }
 
 /* Lists the fields that are ignored, as a header can have them: names of plain letters alone, and

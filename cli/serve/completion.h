@@ -37,6 +37,9 @@ bool problem_lacks_memory(struct problem *problem);
 /* Parses a body that is an object.  NULL with the problem. */
 json_t *body_parse(const char *body, size_t length, struct problem *problem);
 
+/* Whether the value is a whole number; 5.0 is one, as R and JavaScript's kin write it. */
+bool body_whole(const json_t *value, int64_t *number);
+
 /* Reads members; they leave the value as it is where there is none or it is null.  False with the
  * problem. */
 bool body_boolean(const json_t *body, const char *name, bool *value, struct problem *problem);

@@ -103,8 +103,8 @@ static bool decode(const txl_model *model, bool raw, const json_t *list, struct 
         return problem_set(problem, 500, NULL, "%s", error.message);
     bool good = true;
     json_array_foreach(list, i, value) {
-        json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
-        if (id < 0 || id >= txl_model_n_token(model)) {
+        int64_t id;
+        if (!body_whole(value, &id) || id < 0 || id >= txl_model_n_token(model)) {
             problem_set(problem, 400, "tokens", "tokens: number %zu is no id of the vocabulary", i);
             txl_decoder_free(decoder);
             return false;
@@ -123,8 +123,8 @@ json_t *vocabulary_decode(const txl_model *model, const json_t *body, struct pro
     struct buffer text = {0};
     json_t *object = NULL;
     bool raw = true;
-    if (!json_is_array(list)) {
-        problem_set(problem, 400, "tokens", "tokens must be a list of ids");
+    if (!json_is_array(list) || json_array_size(list) > MOST_TOKENS) {
+        problem_set(problem, 400, "tokens", "tokens must be a list of at most %d ids", MOST_TOKENS);
         return NULL;
     }
     if (!body_raw(body, "text", &raw, problem))
