@@ -19,8 +19,10 @@ struct exchange;
 struct http_head {
     const char *method, *path;
     const char *host, *origin, *authorization, *content_type;
-    bool has_body;   /* its length is known, or it comes in chunks */
-    uint64_t length; /* of the body; 0: not known before it ends */
+    bool has_body;     /* its length is known, or it comes in chunks */
+    uint64_t length;   /* of the body; 0: not known before it ends */
+    const char *fault; /* what makes it ambiguous where the request ends, or whom it is for; NULL:
+                          nothing.  The connection ends with the answer */
 };
 
 struct http_header {

@@ -11,6 +11,7 @@
 #include "lib/base/memory.h"
 #include "txl.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <microhttpd.h>
 #include <poll.h>
@@ -19,20 +20,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { CONNECTIONS = 256, MARKS = 4, OF_ONE_ADDRESS = 64, IDLE_SECONDS = 60, BLOCK = 1 << 14 };
 
-/* Bytes of a body that give it another second. */
-enum { SLOWEST = 1 << 14 };
+/* Bytes of a body that give it another second, and more than a head has. */
+enum { SLOWEST = 1 << 14, MOST_HEAD = 1 << 16 };
 
 /* A client, of which the daemon keeps the memory. */
 struct connection {
     struct connection *next, **place;
     int socket;
-    double due; /* when its request is to be complete; INFINITY: it is */
+    double due;      /* when its request is to be complete; INFINITY: it is */
+    const char *uri; /* of its last request, as it came; NULL: none */
+    size_t uri_length;
 };
 
 struct http {
@@ -90,12 +94,129 @@ static void keep(struct exchange *e) {
     atomic_fetch_add(&e->users, 1);
 }
 
+static struct connection *client_of(struct MHD_Connection *connection) {
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
+}
+
+/* ---- Heads that two readers could read in two ways (RFC 9112) -------------------------------- */
+
+/* Headers of which a request has one at most. */
+enum { HOST, LENGTH, ENCODING, ORIGIN, AUTHORIZATION, N_SINGLE };
+
+struct heading {
+    unsigned count[N_SINGLE];
+    const char *length, *encoding;
+    const char *fault;
+};
+
+/* Names are letters, digits and some signs: a blank before the colon is none (5.1). */
+static bool is_token(const char *name) {
+    static const char signs[] = "!#$%&'*+-.^_`|~";
+    if (*name == '\0')
+        return false;
+    for (; *name != '\0'; name++) {
+        bool plain = (*name >= '0' && *name <= '9') || ((*name | 32) >= 'a' && (*name | 32) <= 'z');
+        if (!plain && !strchr(signs, *name))
+            return false;
+    }
+    return true;
+}
+
+/* A lone carriage return ends a line for some. */
+static bool has_control(const char *value) {
+    while (*value != '\0' && ((unsigned char)*value >= ' ' || *value == '\t'))
+        value++;
+    return *value != '\0';
+}
+
+static enum MHD_Result see_header(void *context, enum MHD_ValueKind kind, const char *name,
+                                  const char *value) {
+    static const char *const single[N_SINGLE] = {"Host", "Content-Length", "Transfer-Encoding",
+                                                 "Origin", "Authorization"};
+    struct heading *h = context;
+    (void)kind;
+    if (!is_token(name))
+        h->fault = "the name of a header has a blank or another byte that no name has";
+    if (value && has_control(value))
+        h->fault = "a header has a control character";
+    for (size_t i = 0; i < N_SINGLE; i++)
+        if (strcasecmp(name, single[i]) == 0 && ++h->count[i] > 1)
+            h->fault = "a header that a request has once is there twice";
+    if (strcasecmp(name, single[LENGTH]) == 0)
+        h->length = value ? value : "";
+    if (strcasecmp(name, single[ENCODING]) == 0)
+        h->encoding = value ? value : "";
+    return MHD_YES;
+}
+
+/* Whether the path was cut by a NUL.  Spelled %00 it stays so (unescape).  For a byte, the daemon
+ * leaves the request's line where it was: what is between the path's end and the version was part
+ * of the path.  Elsewhere the version is not behind the path, and this finds nothing. */
+static bool has_nul(struct MHD_Connection *connection, const char *path, const char *version) {
+    const struct connection *c = client_of(connection);
+    bool behind = c && c->uri && version > c->uri && version - c->uri < MOST_HEAD;
+    return strstr(path, "%00") || (behind && c->uri_length + 1 < (size_t)(version - c->uri));
+}
+
+/* What is wrong with the head, or NULL. */
+static const char *fault_of(struct MHD_Connection *connection, const char *path,
+                            const char *version) {
+    struct heading h = {0};
+    MHD_get_connection_values(connection, MHD_HEADER_KIND, see_header, &h);
+    if (h.fault)
+        return h.fault;
+    if (h.length && h.encoding)
+        return "Content-Length and Transfer-Encoding are both there";
+    if (h.encoding && strcasecmp(h.encoding, "chunked") != 0)
+        return "Transfer-Encoding is not chunked";
+    if (h.length && (*h.length == '\0' || h.length[strspn(h.length, "0123456789")] != '\0'))
+        return "Content-Length is no number";
+    if (h.encoding && strcmp(version, MHD_HTTP_VERSION_1_1) != 0)
+        return "Transfer-Encoding is of HTTP/1.1";
+    return has_nul(connection, path, version) ? "the path has a NUL" : NULL;
+}
+
+/* The request's line has come, before its path is changed. */
+static void *note_uri(void *context, const char *uri, struct MHD_Connection *connection) {
+    struct connection *c = client_of(connection);
+    (void)context;
+    if (c) {
+        c->uri = uri;
+        c->uri_length = strlen(uri);
+    }
+    return NULL;
+}
+
+/* As the daemon does, but for NUL, which would end the path. */
+static size_t unescape(void *context, struct MHD_Connection *connection, char *text) {
+    char *out = text;
+    (void)context;
+    (void)connection;
+    for (const char *in = text; *in != '\0';) {
+        unsigned value;
+        bool escape = in[0] == '%' && isxdigit((unsigned char)in[1]) &&
+                      isxdigit((unsigned char)in[2]) && sscanf(in + 1, "%2x", &value) == 1;
+        if (escape && value != 0) {
+            *out++ = (char)value;
+            in += 3;
+        } else {
+            *out++ = *in++;
+        }
+    }
+    *out = '\0';
+    return (size_t)(out - text);
+}
+
+/* ---- Exchanges ---------------------------------------------------------------------------- */
+
 static const char *header_of(struct MHD_Connection *connection, const char *name) {
     return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
 }
 
 static struct exchange *new_exchange(struct http *http, struct MHD_Connection *connection,
-                                     const char *method, const char *path) {
+                                     const char *method, const char *path, const char *version) {
     struct exchange *e = calloc(1, sizeof *e);
     if (!e)
         return NULL;
@@ -112,6 +233,7 @@ static struct exchange *new_exchange(struct http *http, struct MHD_Connection *c
         .content_type = header_of(connection, MHD_HTTP_HEADER_CONTENT_TYPE),
         .has_body = length || header_of(connection, MHD_HTTP_HEADER_TRANSFER_ENCODING),
         .length = length ? strtoull(length, NULL, 10) : 0,
+        .fault = fault_of(connection, path, version),
     };
     pthread_mutex_init(&e->lock, NULL);
     atomic_fetch_add(&http->open, 1);
@@ -259,12 +381,6 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static struct connection *client_of(struct MHD_Connection *connection) {
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    return info ? info->socket_context : NULL;
-}
-
 /* Sets when the client's request is to be complete. */
 static void expect(struct http *http, struct MHD_Connection *connection, double due) {
     struct connection *c = client_of(connection);
@@ -375,9 +491,8 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     struct http *http = context;
     const struct http_handler *handler = &http->handler;
     struct exchange *e = *state;
-    (void)version;
     if (!e) {
-        *state = e = new_exchange(http, connection, method, url);
+        *state = e = new_exchange(http, connection, method, url, version);
         if (!e)
             return MHD_NO;
         expect(http, connection, now() + handler->request_seconds);
@@ -443,6 +558,7 @@ static void *start(int listener, const struct http_handler *handler) {
         MHD_OPTION_NOTIFY_CONNECTION, note_connection, http, MHD_OPTION_CONNECTION_LIMIT,
         (unsigned)CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)OF_ONE_ADDRESS,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+        MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_URI_LOG_CALLBACK, note_uri, NULL,
         MHD_OPTION_END);
     if (http->daemon)
         return http;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-extern const char serve_page_html[], serve_page_css[];
+extern const char serve_page_html[], serve_key_html[], serve_page_css[];
 extern const char serve_talk_js[], serve_write_js[], serve_read_js[];
 
 static bool write_page(FILE *stream, const struct page_nonce *nonce, const json_t *model) {
@@ -16,6 +16,10 @@ static bool write_page(FILE *stream, const struct page_nonce *nonce, const json_
                                       {"@write@", serve_write_js},
                                       {"@read@", serve_read_js}};
     const size_t n = sizeof parts / sizeof *parts;
+    if (!model) {
+        page_write(stream, serve_key_html, nonce, parts, n);
+        return !ferror(stream);
+    }
     const char *rest = page_write(stream, serve_page_html, nonce, parts, n);
     bool good = page_write_data(stream, model);
     page_write(stream, rest, nonce, parts, n);

@@ -6,8 +6,8 @@
 
 #include <jansson.h>
 
-/* Answers with the page, which knows the model as /v1/models tells it.  False when memory is
- * short. */
+/* Answers with the page, which knows the model as /v1/models tells it; NULL: with one that asks for
+ * the key.  False when memory is short. */
 bool page_answer(const struct http_module *http, struct exchange *exchange, const json_t *model);
 
 #endif

@@ -26,8 +26,8 @@ struct serve_options {
     struct session_options session;
     const char *host, *key_file, *compare;
     int64_t port, parallel, request_timeout;
-    struct string_list origins;
-    bool no_page;
+    struct string_list origins, allowed;
+    bool no_page, no_prefix_cache;
 };
 
 /* Seconds that requests may take after the first signal. */
@@ -38,22 +38,50 @@ enum { LAST_SECONDS = 10 };
 
 /* ---- The key ------------------------------------------------------------------------------- */
 
+/* The first byte that a key cannot have, as no header brings it or nobody sees it; `length`: none.
+ */
+static size_t wrong_in_key(const char *key, size_t length) {
+    size_t i = 0;
+    while (i < length && key[i] >= ' ' && key[i] <= '~')
+        i++;
+    return i;
+}
+
+/* The key in a line: without what editors put around it, which no header would bring.  0: there is
+ * none. */
+static size_t trim_key(char *line, size_t length) {
+    static const char mark[] = "\xef\xbb\xbf";
+    size_t begin = length >= 3 && memcmp(line, mark, 3) == 0 ? 3 : 0;
+    while (length > begin && strchr("\r\n \t", line[length - 1]) && line[length - 1] != '\0')
+        length--;
+    while (begin < length && (line[begin] == ' ' || line[begin] == '\t'))
+        begin++;
+    memmove(line, line + begin, length - begin);
+    line[length - begin] = '\0';
+    return length - begin;
+}
+
 /* The file's first line.  NULL with the error printed. */
 static char *read_key(const char *path) {
     FILE *file = fopen(path, "re");
     char *line = NULL;
     size_t room = 0;
     ssize_t n = file ? getline(&line, &room, file) : -1;
+    int problem = errno;
+    bool failed = !file || ferror(file);
     if (file)
         fclose(file);
-    while (n > 0 && (line[n - 1] == '\n' || line[n - 1] == '\r'))
-        line[--n] = '\0';
-    if (n > 0)
-        return line;
-    if (!file)
-        terminal_error("%s: %s", path, strerror(errno));
-    else
+    size_t length = n > 0 ? trim_key(line, (size_t)n) : 0, wrong = wrong_in_key(line, length);
+    if (failed)
+        terminal_error("%s: %s", path, strerror(problem));
+    else if (length == 0)
         terminal_error("%s: its first line is to be the key, and it is empty", path);
+    else if (wrong < length)
+        terminal_error("%s: byte %zu of the key is no visible character of ASCII, and no client "
+                       "could send it; write the key anew",
+                       path, wrong + 1);
+    else
+        return line;
     free(line);
     return NULL;
 }
@@ -76,6 +104,15 @@ static bool read_address(const char *host, int port, union address *address) {
     if (strcmp(host, "localhost") == 0)
         host = "127.0.0.1";
     return inet_pton(AF_INET, host, &address->v4.sin_addr) == 1;
+}
+
+/* All addresses of this machine. */
+static bool is_wildcard(const char *host) {
+    union address address;
+    if (!read_address(host, 0, &address))
+        return false;
+    return address.any.sa_family == AF_INET ? address.v4.sin_addr.s_addr == htonl(INADDR_ANY)
+                                            : IN6_IS_ADDR_UNSPECIFIED(&address.v6.sin6_addr);
 }
 
 static bool is_loopback(const union address *address) {
@@ -291,10 +328,23 @@ static bool open_work(struct server *s, const struct serve_options *o) {
     settings_override(&settings, &o->session, &o->common);
     if (!work_open(w, &settings, (size_t)o->parallel))
         return false;
+    if (o->no_prefix_cache)
+        w->desk.prefixes.most = 0;
     w->model.name = base_name(w->model.name);
     if (w->compared.handle)
         w->compared.name = base_name(w->compared.name);
     return true;
+}
+
+/* Names are compared with what clients send, which is no address of a page. */
+static int check_options(const struct command *command, const struct serve_options *o) {
+    for (size_t i = 0; i < o->allowed.n; i++)
+        if (!guard_is_name(o->allowed.items[i]))
+            return options_wrong(command,
+                                 "--allow-host %s: a name as clients send it is expected, such as "
+                                 "txl.example.org or txl.example.org:8443",
+                                 o->allowed.items[i]);
+    return OPTIONS_RUN;
 }
 
 static int run(const struct command *command, void *values, struct operands *operands) {
@@ -302,9 +352,10 @@ static int run(const struct command *command, void *values, struct operands *ope
     struct server server = {.has_page = !o->no_page, .started = (int64_t)time(NULL)};
     struct doorman doorman = {0};
     char *key = NULL;
-    int listener = -1, port = 0;
-    (void)command;
+    int listener = -1, port = 0, status = check_options(command, o);
     (void)operands;
+    if (status != OPTIONS_RUN)
+        return status;
     let_stops_end();
     bool good = (listener = open_listener(o, &port)) >= 0;
     if (good)
@@ -313,8 +364,12 @@ static int run(const struct command *command, void *values, struct operands *ope
            model_open(&server.work.model, &o->common) && open_compared(&server, o);
     end_doorman(&doorman);
     if (good) {
-        server.guard =
-            (struct guard){.host = o->host, .port = port, .origins = &o->origins, .key = key};
+        server.guard = (struct guard){.host = o->host,
+                                      .port = port,
+                                      .allowed = &o->allowed,
+                                      .literals = key && is_wildcard(o->host),
+                                      .origins = &o->origins,
+                                      .key = key};
         json_object_seed(0); /* reads a file */
         confine(&(struct confinement){.serves = true});
         good = open_work(&server, o) && serve(&server, listener, (double)o->request_timeout);
@@ -353,6 +408,13 @@ static const struct option_row options[] = {
      "answer only requests that have the first line of FILE as their key", .file = FILE_READ},
     {"origin", OPTION_LIST, PLACE(origins),
      "let the pages of URL ask, as https://example.org; may be repeated", .argument = "URL"},
+    {"allow-host", OPTION_LIST, PLACE(allowed),
+     "answer requests that are sent to NAME or NAME:PORT, as the Host of a proxy's clients; may be "
+     "repeated",
+     .argument = "NAME"},
+    {"no-prefix-cache", OPTION_FLAG, PLACE(no_prefix_cache),
+     "keep no beginnings of prompts: how long an answer takes then tells nothing of the texts of "
+     "others"},
     {"no-page", OPTION_FLAG, PLACE(no_page), "have no page at /"},
     SESSION_ROWS(struct serve_options, session, "f32"),
     ARITHMETIC_ROW(PLACE(session.arithmetic)),
@@ -377,8 +439,11 @@ static const struct note notes[] = {
      "exact); learned: the id of what /v1/learn learned; memory: the id of a former answer, "
      "behind whose tokens the prompt is read (\":K\" after it: of its choice K, from 0), as if "
      "they began the prompt. The last 1,024 texts are kept for that, 4,194,304 tokens in all. "
-     "Fields that txl does not have are listed in the header X-Txl-Ignored; a penalty, bias or "
-     "suffix that would change something is refused.\n\n"
+     "Fields that txl does not have are listed in the header X-Txl-Ignored; one that would limit "
+     "or "
+     "shape the text, such as a penalty, a bias, a suffix, a grammar, guided_json, response_format "
+     "or min_tokens, is refused, unless its value changes nothing. What was drawn of a stop is not "
+     "in the text, but its tokens have log-probabilities and count in usage.\n\n"
      "POST /v1/score: item, condition, text and context, or a list of them as items, as those of "
      "txl ppl --items; no_eos, logprobs, mem_len, arithmetic, split (raw, tokens), stream, "
      "learned, compare (true: by the model of --compare). Each text gets its regions, and its "
@@ -420,8 +485,16 @@ static const struct note notes[] = {
      "told to try again."},
     {"Who may ask",
      "Programs of this machine, or with --host and --api-key-file others, that have the key as "
-     "Authorization: Bearer KEY. Host must name this server exactly, and a page of another server "
-     "may ask only if --origin names it. There is no encryption: put a proxy before the server."},
+     "Authorization: Bearer KEY. A key is the first line of the file, without blanks around it. "
+     "Host must name this server exactly: localhost, 127.0.0.1, [::1], --host, or what "
+     "--allow-host names; at all addresses (0.0.0.0, ::) with a key also any address in numbers. "
+     "A page of another server may ask only if --origin names it. There is no encryption: put a "
+     "proxy before the server, and name its clients' Host by --allow-host. Who has no key learns "
+     "nothing of the model: / asks for it.\n\n"
+     "Clients share the server. How long an answer takes tells whether its prompt began as another "
+     "one did, unless there is --no-prefix-cache. What /v1/learn learned is one for all, who get "
+     "it "
+     "by its id, and the next one replaces it."},
     {"Signals",
      "After Ctrl-C or SIGTERM no more requests are taken, and those that are there may take 10 "
      "seconds; a second signal ends them."},

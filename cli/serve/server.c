@@ -25,6 +25,7 @@ struct call {
     struct server *server;
     struct exchange *exchange;
     const char *path;
+    bool has_key; /* or needs none */
     json_t *body; /* of a POST */
 };
 
@@ -84,9 +85,10 @@ static json_t *model_object(const struct server *s) {
                      "meta", model_meta(s));
 }
 
+/* A browser brings no key when it opens a page, and who has none learns nothing of the model. */
 static bool show_page(struct call *c, struct problem *problem) {
-    json_t *model = model_object(c->server);
-    bool good = model && page_answer(c->server->http, c->exchange, model);
+    json_t *model = c->has_key ? model_object(c->server) : NULL;
+    bool good = (model || !c->has_key) && page_answer(c->server->http, c->exchange, model);
     json_decref(model);
     return good || problem_lacks_memory(problem);
 }
@@ -101,7 +103,7 @@ static const char one_model[] = "/v1/models/";
 
 static bool show_model(struct call *c, struct problem *problem) {
     const char *id = c->path + sizeof one_model - 1;
-    if (strcmp(id, c->server->work.model.name) != 0)
+    if (strcmp(id, c->server->work.model.name) != 0 && strcmp(id, "txl") != 0)
         return problem_set(problem, 404, NULL, "there is no model '%.100s' here; /v1/models has it",
                            id);
     return answer_or_lack(c, model_object(c->server), problem);
@@ -244,7 +246,7 @@ static bool check_sender(struct server *s, struct exchange *exchange, const stru
     if (!guard_host(&s->guard, head->host))
         return problem_set(problem, 403, NULL, "Host '%.100s' is not this server",
                            head->host ? head->host : "");
-    if (!guard_origin(&s->guard, head->origin, &other))
+    if (!guard_origin(&s->guard, head->origin, head->host, &other))
         return problem_set(problem, 403, NULL,
                            "a page of %.100s may not ask this server (txl serve --origin)",
                            head->origin);
@@ -290,6 +292,10 @@ static void answer_wrong_method(struct server *s, struct exchange *exchange,
 
 static bool check_head(struct server *s, struct exchange *exchange, const struct http_head *head,
                        struct problem *problem) {
+    if (head->fault) {
+        s->http->mark(exchange, "Connection", "close");
+        return problem_set(problem, 400, NULL, "the request: %s", head->fault);
+    }
     if (!check_sender(s, exchange, head, problem))
         return false;
     if (atomic_load(&s->closing))
@@ -325,7 +331,10 @@ static void take_request(void *context, struct exchange *exchange, const struct 
                          const char *body, size_t length) {
     struct server *s = context;
     struct problem problem;
-    struct call call = {.server = s, .exchange = exchange, .path = head->path};
+    struct call call = {.server = s,
+                        .exchange = exchange,
+                        .path = head->path,
+                        .has_key = guard_key(&s->guard, head->authorization)};
     const struct route *route = find_route(head->path);
     bool post = strcmp(route->method, "POST") == 0;
     bool good = true;

@@ -114,7 +114,7 @@ static void open_server(struct server *s, unsigned number) {
     *s = (struct server){0};
     s->http = s->work.http = &module;
     s->work.model = (struct model){(txl_model *)tiny_model(number), "tiny"};
-    s->guard = (struct guard){.host = "localhost", .origins = &none};
+    s->guard = (struct guard){.host = "localhost", .allowed = &none, .origins = &none};
     s->usual = generate_defaults;
     s->usual.end = END_TOKEN;
     sampling_choose(&s->usual.sampling, s->work.model.handle);
