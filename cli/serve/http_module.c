@@ -8,12 +8,14 @@
  * now and then could keep it for ever: `tend` ends those whose request is late. */
 #include "http.h"
 
+#include "http_accept.h"
 #include "lib/base/memory.h"
 #include "txl.h"
 
 #include <ctype.h>
 #include <math.h>
 #include <microhttpd.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -30,22 +32,24 @@ enum { CONNECTIONS = 256, MARKS = 4, OF_ONE_ADDRESS = 64, IDLE_SECONDS = 60, BLO
 /* Bytes of a body that give it another second, and more than a head has. */
 enum { SLOWEST = 1 << 14, MOST_HEAD = 1 << 16 };
 
-/* A client, of which the daemon keeps the memory. */
+/* A client, from its coming until its socket is closed. */
 struct connection {
     struct connection *next, **place;
     int socket;
-    double due;      /* when its request is to be complete; INFINITY: it is */
-    const char *uri; /* of its last request, as it came; NULL: none */
+    char address[16]; /* of the client, of either family */
+    bool started;     /* the daemon has it */
+    double due;       /* when its request is to be complete; INFINITY: it is */
+    const char *uri;  /* of its last request, as it came; NULL: none */
     size_t uri_length;
 };
 
 struct http {
     struct MHD_Daemon *daemon;
     struct http_handler handler;
-    int listener;
-    atomic_int open;      /* exchanges whose answer was not yet fetched */
-    atomic_size_t bodies; /* bytes of bodies that are held */
-    pthread_mutex_t lock; /* of the connections */
+    struct acceptor *acceptor; /* NULL: no more are taken */
+    atomic_int open;           /* exchanges whose answer was not yet fetched */
+    atomic_size_t bodies;      /* bytes of bodies that are held */
+    pthread_mutex_t lock;      /* of the connections */
     struct connection *connections;
 };
 
@@ -63,6 +67,7 @@ struct exchange {
     pthread_mutex_t lock; /* of what follows */
     struct MHD_Connection *connection;
     bool suspended, gone;
+    bool knows_interim, probed;    /* an answer that is only announced */
     struct MHD_Response *response; /* until it is queued, which keeps it; NULL: there is none */
     int status;
     bool answered, queued;
@@ -223,6 +228,7 @@ static struct exchange *new_exchange(struct http *http, struct MHD_Connection *c
     const char *length = header_of(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
     e->http = http;
     e->connection = connection;
+    e->knows_interim = strcmp(version, MHD_HTTP_VERSION_1_1) == 0;
     atomic_init(&e->users, 1);
     e->head = (struct http_head){
         .method = method,
@@ -359,18 +365,35 @@ static size_t waiting(struct exchange *e) {
     return n;
 }
 
+/* What poll says of the client's socket. */
+static short state_of(const struct exchange *e) {
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(e->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct pollfd socket = {.fd = info ? info->connect_fd : -1, .events = POLLRDHUP};
+    return poll(&socket, 1, 0) > 0 ? socket.revents : 0;
+}
+
+/* A client that sends no more may yet wait for its answer, or be gone: both look alike until
+ * something is sent, to which the system of one that is gone objects.  An answer that is only
+ * announced may come before any (RFC 9110, 15.2).  HTTP/1.0 knows none, and such a client is waited
+ * for; so is a stream's, to which something is sent soon. */
+static void probe(struct exchange *e) {
+    static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(e->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    if (info && e->suspended && e->knows_interim && !e->answered && !e->probed)
+        send(info->connect_fd, interim, sizeof interim - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    e->probed = true;
+}
+
 /* The daemon does not watch a suspended connection, so its socket is asked. */
 static bool gone(struct exchange *e) {
     pthread_mutex_lock(&e->lock);
-    bool is_gone = e->gone;
-    if (!is_gone) {
-        const union MHD_ConnectionInfo *info =
-            MHD_get_connection_info(e->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-        struct pollfd socket = {.fd = info ? info->connect_fd : -1, .events = POLLRDHUP};
-        is_gone = poll(&socket, 1, 0) > 0 && socket.revents & (POLLRDHUP | POLLHUP | POLLERR);
-    }
+    short state = e->gone ? POLLHUP : state_of(e);
+    if (state == POLLRDHUP)
+        probe(e);
     pthread_mutex_unlock(&e->lock);
-    return is_gone;
+    return state & (POLLHUP | POLLERR);
 }
 
 /* ---- Late requests ------------------------------------------------------------------------- */
@@ -399,30 +422,87 @@ static void expect_more(struct exchange *e, size_t length) {
     pthread_mutex_unlock(&e->http->lock);
 }
 
-/* A client has come, or has gone; its socket is closed after this. */
+/* With the lock held. */
+static struct connection *find_connection(const struct http *http, int socket) {
+    struct connection *c = http->connections;
+    while (c && c->socket != socket)
+        c = c->next;
+    return c;
+}
+
+static void drop_connection(struct connection *c) {
+    if (!c)
+        return;
+    *c->place = c->next;
+    if (c->next)
+        c->next->place = c->place;
+    free(c);
+}
+
+/* The daemon has taken a client, or one has gone; its socket is closed after this. */
 static void note_connection(void *context, struct MHD_Connection *connection, void **socket_context,
                             enum MHD_ConnectionNotificationCode code) {
     struct http *http = context;
     struct connection *c = *socket_context;
     pthread_mutex_lock(&http->lock);
-    if (code == MHD_CONNECTION_NOTIFY_STARTED && (c = *socket_context = calloc(1, sizeof *c))) {
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
         const union MHD_ConnectionInfo *info =
             MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-        *c = (struct connection){.next = http->connections,
-                                 .place = &http->connections,
-                                 .socket = info ? info->connect_fd : -1,
-                                 .due = now() + http->handler.request_seconds};
-        if (c->next)
-            c->next->place = &c->next;
-        http->connections = c;
-    } else if (code == MHD_CONNECTION_NOTIFY_CLOSED && c) {
-        *c->place = c->next;
-        if (c->next)
-            c->next->place = c->place;
-        free(c);
+        *socket_context = c = info ? find_connection(http, info->connect_fd) : NULL;
+        if (c)
+            c->started = true;
+    } else if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+        drop_connection(c);
         *socket_context = NULL;
     }
     pthread_mutex_unlock(&http->lock);
+}
+
+static void read_address(char out[16], const struct sockaddr *address) {
+    memset(out, 0, 16);
+    if (address->sa_family == AF_INET6)
+        memcpy(out, &((const struct sockaddr_in6 *)address)->sin6_addr, 16);
+    else if (address->sa_family == AF_INET)
+        memcpy(out, &((const struct sockaddr_in *)address)->sin_addr, 4);
+}
+
+/* With the lock held: counts a client, unless there are too many. */
+static const char *admit(struct http *http, int socket, const struct sockaddr *address) {
+    char own[16];
+    size_t all = 0, same = 0;
+    read_address(own, address);
+    drop_connection(find_connection(http, socket)); /* that the daemon never started */
+    for (const struct connection *c = http->connections; c; c = c->next, all++)
+        same += memcmp(c->address, own, sizeof own) == 0;
+    if (same >= OF_ONE_ADDRESS)
+        return "too many connections from this address; try again";
+    struct connection *c = all < CONNECTIONS ? calloc(1, sizeof *c) : NULL;
+    if (!c)
+        return "too many connections; try again";
+    *c = (struct connection){.next = http->connections,
+                             .place = &http->connections,
+                             .socket = socket,
+                             .due = now() + http->handler.request_seconds};
+    memcpy(c->address, own, sizeof own);
+    if (c->next)
+        c->next->place = &c->next;
+    http->connections = c;
+    return NULL;
+}
+
+static const char *take_client(void *context, int socket, const struct sockaddr *address,
+                               socklen_t size) {
+    struct http *http = context;
+    pthread_mutex_lock(&http->lock);
+    const char *why = admit(http, socket, address);
+    pthread_mutex_unlock(&http->lock);
+    if (why || MHD_add_connection(http->daemon, socket, address, size) == MHD_YES)
+        return why;
+    /* The daemon has closed the socket. */
+    pthread_mutex_lock(&http->lock);
+    drop_connection(find_connection(http, socket));
+    pthread_mutex_unlock(&http->lock);
+    return NULL;
 }
 
 /* Says why, and lets the daemon see an end. */
@@ -440,7 +520,7 @@ static void tend(void *context) {
     double time = now();
     pthread_mutex_lock(&http->lock);
     for (struct connection *c = http->connections; c; c = c->next)
-        if (c->due < time)
+        if (c->started && c->due < time)
             end_late(c, http->handler.request_seconds);
     pthread_mutex_unlock(&http->lock);
 }
@@ -452,6 +532,9 @@ static enum MHD_Result queue_answer(struct exchange *e, bool complete) {
     pthread_mutex_lock(&e->lock);
     bool answers = e->answered && !e->queued;
     e->queued = e->queued || answers;
+    /* Who sends no more asks for no more. */
+    if (answers && e->response && state_of(e) & POLLRDHUP)
+        MHD_add_response_header(e->response, "Connection", "close");
     if (complete && !e->answered) {
         e->suspended = true;
         MHD_suspend_connection(e->connection);
@@ -543,37 +626,44 @@ __attribute__((format(printf, 2, 0))) static void ignore_message(void *context, 
     (void)arguments;
 }
 
+static void free_http(struct http *http) {
+    if (http->daemon)
+        MHD_stop_daemon(http->daemon);
+    while (http->connections)
+        drop_connection(http->connections);
+    pthread_mutex_destroy(&http->lock);
+    free(http);
+}
+
+/* Clients are counted here (admit), so the daemon has room for more: it forgets one only after it
+ * has said so. */
 static void *start(int listener, const struct http_handler *handler) {
     struct http *http = calloc(1, sizeof *http);
     if (!http)
         return NULL;
     http->handler = *handler;
-    http->listener = listener;
     pthread_mutex_init(&http->lock, NULL);
     http->daemon = MHD_start_daemon(
         MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD | MHD_ALLOW_SUSPEND_RESUME |
-            MHD_USE_ERROR_LOG,
+            MHD_USE_ERROR_LOG | MHD_USE_NO_LISTEN_SOCKET,
         0, NULL, NULL, handle, http, MHD_OPTION_EXTERNAL_LOGGER, ignore_message, NULL,
-        MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_NOTIFY_COMPLETED, complete, http,
-        MHD_OPTION_NOTIFY_CONNECTION, note_connection, http, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)OF_ONE_ADDRESS,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS, MHD_OPTION_STRICT_FOR_CLIENT, 1,
-        MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_URI_LOG_CALLBACK, note_uri, NULL,
-        MHD_OPTION_END);
+        MHD_OPTION_NOTIFY_COMPLETED, complete, http, MHD_OPTION_NOTIFY_CONNECTION, note_connection,
+        http, MHD_OPTION_CONNECTION_LIMIT, 2U * CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)IDLE_SECONDS, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_UNESCAPE_CALLBACK,
+        unescape, NULL, MHD_OPTION_URI_LOG_CALLBACK, note_uri, NULL, MHD_OPTION_END);
     if (http->daemon)
+        http->acceptor = acceptor_start(listener, take_client, http);
+    if (http->acceptor)
         return http;
-    pthread_mutex_destroy(&http->lock);
-    free(http);
+    free_http(http);
     return NULL;
 }
 
 static void quiesce(void *context) {
     struct http *http = context;
-    if (http->listener < 0)
-        return;
-    MHD_quiesce_daemon(http->daemon);
-    close(http->listener);
-    http->listener = -1;
+    if (http->acceptor)
+        acceptor_end(http->acceptor);
+    http->acceptor = NULL;
 }
 
 static void stop(void *context, double seconds) {
@@ -582,9 +672,7 @@ static void stop(void *context, double seconds) {
     quiesce(http);
     for (double waited = 0; waited < seconds && atomic_load(&http->open) > 0; waited += 0.01)
         nanosleep(&pause, NULL);
-    MHD_stop_daemon(http->daemon);
-    pthread_mutex_destroy(&http->lock);
-    free(http);
+    free_http(http);
 }
 
 __attribute__((visibility("default"))) const struct http_module txl_http_module = {
