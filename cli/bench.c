@@ -563,7 +563,6 @@ static bool open_shape(struct bench *b) {
     b->model.name = published_shapes[options->shape];
     if (status)
         return terminal_error("%s", error.message);
-    model_note_blas(&b->model);
     return true;
 }
 
@@ -572,6 +571,7 @@ static bool set_up(struct bench *b) {
                                                     : model_open(&b->model, &b->options->common);
     if (!opened)
         return false;
+    version_note_blas();
     const struct meaningless not_here[] = {
         {b->options->mode == MODE_REFRESHED, "--mode refreshed",
          "which sees what is to the left alone"},

@@ -20,4 +20,9 @@ const struct command *command_find(const char *name);
  * command that looked it up; NULL: txl itself. */
 int command_unknown(const struct command *by, const char *name);
 
+/* One note if OpenBLAS's kernels are slower than this processor, and what txl does about it.  Only
+ * the commands that tell of the machine print it: no one else can act on it, and the summaries name
+ * the kernels. */
+void version_note_blas(void);
+
 #endif

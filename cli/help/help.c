@@ -191,7 +191,8 @@ static const struct {
      "those in use. For a name that the processor cannot run, an error lists those it can."},
     {"OPENBLAS_CORETYPE", "generate ppl train bench version compress decompress",
      "The kernels of OpenBLAS, if it chooses badly: Haswell for processors with AVX2, SkylakeX "
-     "with AVX-512. With kernels that are slower than the processor, txl multiplies with its own."},
+     "with AVX-512. With kernels that are slower than the processor, txl multiplies with its own, "
+     "and txl version says so."},
     {"NO_COLOR", "ppl", "If it is set and not empty, --heat prints no colours."},
     {"CLICOLOR_FORCE", "ppl",
      "If it is set to anything but 0, --heat prints colours into files and pipes too."},

@@ -64,18 +64,7 @@ bool model_open(struct model *model, const struct common_options *options) {
         return terminal_error("%s", error.message);
     if (options->low_memory && is_raw(model))
         terminal_note("%s is not compressed, so --low-memory changes nothing", model->name);
-    model_note_blas(model);
     return true;
-}
-
-void model_note_blas(const struct model *model) {
-    const char *better = txl_blas_better_core();
-    if (better && strcmp(txl_model_type(model->handle), "f32") == 0)
-        terminal_note("OpenBLAS's kernels (%s) are slower than this processor, so txl multiplies "
-                      "with its own; %s OPENBLAS_CORETYPE%s%s in the environment",
-                      txl_blas_name(), getenv("OPENBLAS_CORETYPE") ? "unset" : "set",
-                      getenv("OPENBLAS_CORETYPE") ? "" : "=",
-                      getenv("OPENBLAS_CORETYPE") ? "" : better);
 }
 
 void model_close(struct model *model) {

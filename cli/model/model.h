@@ -13,8 +13,6 @@ struct model {
 /* Opens --model, else $TXL_MODEL, else the model within the program.  False with the error
  * printed. */
 bool model_open(struct model *model, const struct common_options *options);
-/* Notes that OpenBLAS is slower than the processor, if the model's products could use it. */
-void model_note_blas(const struct model *model);
 void model_close(struct model *model);
 
 /* Whether `path`, NULL or BUILT_IN, means the model within the program. */
