@@ -571,7 +571,6 @@ static bool set_up(struct bench *b) {
                                                     : model_open(&b->model, &b->options->common);
     if (!opened)
         return false;
-    version_note_blas();
     const struct meaningless not_here[] = {
         {b->options->mode == MODE_REFRESHED, "--mode refreshed",
          "which sees what is to the left alone"},
@@ -615,8 +614,10 @@ static int measure_all(struct bench *b, const int *mem_lens, size_t n) {
     else if (!good && !output_closed())
         status = STATUS_FAILURE;
     status = output_finish(status);
-    if (b->measurements > 0 && !output_failed())
+    if (b->measurements > 0 && !output_failed()) {
+        version_note_blas();
         print_summary(b, terminal_seconds() - start);
+    }
     return status;
 }
 
