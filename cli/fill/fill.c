@@ -4,7 +4,7 @@
 #include "cli/io/output.h"
 #include "cli/io/signals.h"
 #include "cli/io/terminal.h"
-#include "cli/ppl/items.h"
+#include "cli/items/items.h"
 #include "cli/text/tokens.h"
 #include "filling.h"
 

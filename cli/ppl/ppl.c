@@ -4,14 +4,15 @@
 #include "cli/io/output.h"
 #include "cli/io/signals.h"
 #include "cli/io/terminal.h"
+#include "cli/items/items.h"
 #include "cli/model/dynamic.h"
 #include "cli/model/model.h"
 #include "cli/model/settings.h"
-#include "evaluate.h"
-#include "items.h"
+#include "cli/score/evaluate.h"
+#include "cli/score/report.h"
 #include "ppl_options.h"
-#include "result.h"
-#include "source.h"
+#include "shards.h"
+#include "sweep.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -185,6 +186,12 @@ static bool open_models(struct ppl *ppl) {
     return true;
 }
 
+/* Whether tables move the space of pieces, which takes distributions. */
+static bool corrects(const struct ppl *ppl) {
+    return ppl->options->space_with == SPACE_WITH_PREVIOUS &&
+           model_unit(ppl->model.handle) == TXL_UNIT_PIECE;
+}
+
 /* What the paper has for the model with --preset; NULL: none. */
 static const char *paper_result(const struct ppl *ppl) {
     const struct published *published =
@@ -196,8 +203,8 @@ static void describe_run(struct ppl *ppl) {
     const struct ppl_options *options = ppl->options;
     ppl->setup = (struct setup){.words = model_unit(ppl->model.handle) != TXL_UNIT_CHARACTER,
                                 .pieces = model_unit(ppl->model.handle) == TXL_UNIT_PIECE,
-                                .corrected = !tables_correct(ppl->model.handle, options) ? NULL
-                                             : options->per_word                         ? "words"
+                                .corrected = !corrects(ppl)      ? NULL
+                                             : options->per_word ? "words"
                                                                  : "regions",
                                 .no_eos = options->no_eos,
                                 .published = paper_result(ppl),
@@ -215,8 +222,13 @@ static void describe_run(struct ppl *ppl) {
                                 .text = text_form(ppl->model.handle, ppl->text, options->ids)};
     ppl->evaluation = (struct evaluation){
         .model = ppl->model.handle,
-        .options = options,
         .raw = ppl->text == TEXT_RAW,
+        .ids = options->ids,
+        .skip_unknown = options->skip_unknown,
+        .both_sides = options->both_sides,
+        .per_line = options->per_line,
+        .items = options->items.n > 0,
+        .max_tokens = (uint64_t)options->max_tokens,
         .streams = (uint64_t)ppl->streams,
         .stream = ppl->shard.number,
         .comparison = compares(ppl) ? &ppl->comparison : NULL,
@@ -228,16 +240,31 @@ static void describe_run(struct ppl *ppl) {
         .passes = options->sweep_memory ? ppl->sweep.n * (int)ppl->sweep.recl.n_model : 1};
 }
 
+static struct table_options table_options(const struct ppl_options *o) {
+    return (struct table_options){.tokens = o->per_token,
+                                  .words = o->per_word,
+                                  .regions = o->per_region,
+                                  .lines = o->per_line,
+                                  .objects = o->json,
+                                  .sums_regions =
+                                      o->prefer_region >= 0 || (o->items.n > 0 && o->report),
+                                  .several = o->items.n > 1,
+                                  .ids = o->ids,
+                                  .previous = o->space_with == SPACE_WITH_PREVIOUS,
+                                  .entropy = o->entropy,
+                                  .n_top = (int32_t)o->logprobs};
+}
+
 static bool open_tables(struct ppl *ppl) {
-    return tables_open(&ppl->tables, ppl->options,
-                       ppl->options->items.n > 0 ? &ppl->items.own : NULL, ppl->model.handle,
-                       ppl->evaluation.comparison);
+    const struct table_options wanted = table_options(ppl->options);
+    return tables_open(&ppl->tables, &wanted, ppl->options->items.n > 0 ? &ppl->items.own : NULL,
+                       ppl->model.handle, ppl->evaluation.comparison);
 }
 
 static bool needs_distributions(const struct ppl *ppl) {
     const struct ppl_options *options = ppl->options;
     return compares(ppl) || options->report || options->logprobs > 0 || options->entropy ||
-           tables_correct(ppl->model.handle, options);
+           corrects(ppl);
 }
 
 static bool open_report(struct ppl *ppl) {

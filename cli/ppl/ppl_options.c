@@ -1,7 +1,7 @@
 /* The table of txl ppl's options. */
 #include "ppl_options.h"
 
-#include "table_writer.h"
+#include "cli/score/table_writer.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,8 +3,8 @@
 
 #include "answers.h"
 #include "cli/io/output.h"
-#include "cli/ppl/region_rows.h"
-#include "cli/ppl/source.h"
+#include "cli/score/region_rows.h"
+#include "cli/score/source.h"
 #include "lib/base/white_space.h"
 
 #include <math.h>

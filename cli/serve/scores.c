@@ -1,7 +1,7 @@
 /* Lists of scores. */
 #include "scores.h"
 
-#include "cli/ppl/score.h"
+#include "cli/score/distribution.h"
 
 #include <math.h>
 #include <stdlib.h>

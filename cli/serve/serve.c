@@ -5,7 +5,7 @@
 #include "cli/io/signals.h"
 #include "cli/io/terminal.h"
 #include "cli/model/dynamic.h"
-#include "cli/ppl/score.h"
+#include "cli/score/comparison.h"
 #include "server.h"
 
 #include <arpa/inet.h>

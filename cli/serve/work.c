@@ -3,7 +3,7 @@
 
 #include "answers.h"
 #include "cli/io/terminal.h"
-#include "cli/ppl/tables.h"
+#include "cli/score/word_rows.h"
 #include "lib/base/error.h"
 #include "lib/base/json_memory.h"
 

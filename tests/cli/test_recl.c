@@ -1,5 +1,5 @@
 /* The relative effective context length, with numbers made by hand. */
-#include "cli/ppl/result.h"
+#include "cli/ppl/recl.h"
 #include "tests/unit.h"
 
 #include <math.h>

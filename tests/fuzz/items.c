@@ -3,8 +3,8 @@
  * within the text. */
 #include "fuzz.h"
 
-#include "cli/ppl/items_table.h"
-#include "cli/ppl/region_rows.h"
+#include "cli/items/items_table.h"
+#include "cli/score/region_rows.h"
 #include "cli/text/tokens.h"
 
 #include <stdlib.h>

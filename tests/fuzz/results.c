@@ -3,7 +3,7 @@
 #include "fuzz.h"
 
 #include "cli/io/output.h"
-#include "cli/ppl/result.h"
+#include "cli/ppl/shards.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -13,8 +13,8 @@
 
 #include "cli/io/input.h"
 #include "cli/options/options.h"
+#include "cli/score/table_writer.h"
 #include "lib/base/memory.h"
-#include "table_writer.h"
 
 #include <jansson.h>
 

@@ -1,16 +1,13 @@
-/* Scores tokens; compares two models; ranks tokens in a distribution. */
-#ifndef TXL_PPL_SCORE_H
-#define TXL_PPL_SCORE_H
+/* Scores a stream of tokens that comes one by one, in constant memory. */
+#ifndef CLI_SCORE_SCORER_H
+#define CLI_SCORE_SCORER_H
 
 #include "cli/model/model.h"
 #include "lib/base/memory.h"
 #include "txl.h"
 
-#include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
-
-/* Scores a stream of tokens that comes one by one, in constant memory. */
 
 /* How much of the text's source a token takes: from the end of the token before it to its own end.
  * So blanks between tokens count, tokens that stand for the same bytes count them once, and the
@@ -148,50 +145,5 @@ txl_status scorer_push(struct scorer *scorer, int32_t id, const struct place *pl
 
 /* Scores what was pushed and is still waiting. */
 txl_status scorer_flush(struct scorer *scorer, txl_error *error);
-
-/* Compares two models on the same text (--compare): how much the second's predictions differ. */
-
-/* Sums over tokens that both scored. */
-struct divergence {
-    struct score other;      /* by the second model */
-    struct score difference; /* the second's nats minus the first's, token by token */
-    double kl;               /* sum of KL(first || second) of the distributions */
-    uint64_t agreed;         /* tokens for which both find the same token likeliest */
-    double largest;          /* the largest difference in nats, of either sign */
-    uint64_t largest_index;  /* the token with that difference */
-};
-
-void divergence_merge(struct divergence *divergence, const struct divergence *other);
-
-struct comparison {
-    size_t n_token;
-    struct divergence divergence;
-    double last_divergence; /* KL at the last token, in nats */
-};
-
-/* Adds up one token; `comparison` is the context of an observer that asked for distributions. */
-txl_status comparison_token(void *comparison, const struct scored *token, txl_error *error);
-
-/* Whether ids mean the same to both; if not, prints why. */
-bool comparison_possible(const struct model *model, const struct model *other);
-
-/* Adds the differences' fields to `object`. */
-bool divergence_to_json(json_t *object, const struct divergence *divergence);
-
-/* The rank of a token in a distribution, and the likeliest tokens. */
-
-/* The `k` likeliest of logprob[n], best first, into ids[k]; of equally likely ones the lower ids
- * come first.  k is at most n. */
-void likeliest(const float *logprob, int32_t n, int32_t *ids, int32_t k);
-
-/* The rank of `id` in logprob[n], from 1 for the likeliest; of equally likely ones the lower ids
- * come first. */
-int32_t rank_of(int32_t id, const float *logprob, int32_t n);
-
-/* -sum p log p, in nats. */
-double entropy_of(const float *logprob, int32_t n);
-
-/* The log-probability of the tokens of `of`, [n], together. */
-double log_mass(const bool *of, const float *logprob, int32_t n);
 
 #endif

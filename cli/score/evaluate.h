@@ -1,6 +1,6 @@
 /* Evaluates a text: passes its tokens, divided as the options say, to a scorer. */
-#ifndef CLI_EVALUATE_H
-#define CLI_EVALUATE_H
+#ifndef CLI_SCORE_EVALUATE_H
+#define CLI_SCORE_EVALUATE_H
 
 #include "cli/io/terminal.h"
 #include "cli/text/tokens.h"
@@ -17,10 +17,12 @@ struct waiting_token {
 
 struct evaluation {
     const txl_model *model;
-    const struct ppl_options *options;
-    bool raw;
-    uint64_t streams; /* equal parts that the tokens are cut into; the remainder is dropped */
-    uint64_t stream;  /* the only one to score, from 1; 0: all of them */
+    bool raw, ids, skip_unknown, both_sides;
+    bool per_line;       /* every line is scored alone */
+    bool items;          /* texts come one by one (evaluation_text) */
+    uint64_t max_tokens; /* 0: all */
+    uint64_t streams;    /* equal parts that the tokens are cut into; the remainder is dropped */
+    uint64_t stream;     /* the only one to score, from 1; 0: all of them */
     struct scorer scorer;
     struct comparison *comparison; /* NULL, or observes the scorer */
     struct tables *tables;         /* NULL: none */

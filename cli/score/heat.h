@@ -7,7 +7,7 @@
 #define CLI_HEAT_H
 
 #include "lib/base/memory.h"
-#include "score.h"
+#include "scorer.h"
 
 /* The bytes of the text that a token stands for.  If several tokens stand for the same bytes, the
  * first one decides the colour. */

@@ -1,18 +1,14 @@
-/* Scores tokens; compares two models; ranks tokens in a distribution. */
-#include "score.h"
+/* Scores tokens segment by segment, or each from a window of its own. */
+#include "scorer.h"
 #include "cli/io/output.h"
 #include "cli/io/signals.h"
-#include "cli/io/terminal.h"
 #include "lib/base/error.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Scores tokens segment by segment, or each from a window of its own. */
 
 /* Distributions take at most 64 MB for each session. */
 enum { MOST_CHUNK = 4096, DISTRIBUTIONS = 1 << 24 };
@@ -508,170 +504,4 @@ txl_status scorer_push(struct scorer *scorer, int32_t id, const struct place *pl
     if (scorer->refresh > 0)
         return scorer->n < scorer->known + scorer->refresh ? TXL_OK : score_round(scorer, error);
     return scorer->n <= scorer->chunk ? TXL_OK : scorer_flush(scorer, error);
-}
-
-/* Differences between two models' predictions of the same tokens. */
-
-/* ---- Sums --------------------------------------------------------------------------------- */
-
-static void note_largest(struct divergence *divergence, double difference, uint64_t index) {
-    if (divergence->difference.predicted == 0 || fabs(difference) > fabs(divergence->largest)) {
-        divergence->largest = difference;
-        divergence->largest_index = index;
-    }
-}
-
-void divergence_merge(struct divergence *divergence, const struct divergence *other) {
-    if (other->difference.predicted == 0)
-        return;
-    note_largest(divergence, other->largest, other->largest_index);
-    score_merge(&divergence->other, &other->other);
-    score_merge(&divergence->difference, &other->difference);
-    divergence->kl += other->kl;
-    divergence->agreed += other->agreed;
-}
-
-/* For two distributions p, q over n tokens, given as logarithms: the sum of p (log p - log q), and
- * whether both have the same likeliest token (ties: the lowest id). */
-static double divergence_of(const float *p, const float *q, size_t n, bool *agreed) {
-    double sum = 0;
-    size_t best_p = 0, best_q = 0;
-    for (size_t i = 0; i < n; i++) {
-        sum += (double)(expf(p[i]) * (p[i] - q[i]));
-        best_p = p[i] > p[best_p] ? i : best_p;
-        best_q = q[i] > q[best_q] ? i : best_q;
-    }
-    *agreed = best_p == best_q;
-    return fmax(sum, 0); /* only rounding makes it negative */
-}
-
-txl_status comparison_token(void *context, const struct scored *token, txl_error *error) {
-    (void)error;
-    struct comparison *comparison = context;
-    struct divergence *divergence = &comparison->divergence;
-    if (token->left_out)
-        return TXL_OK;
-    double difference = (double)token->nats[1] - (double)token->nats[0];
-    bool agreed;
-    comparison->last_divergence =
-        divergence_of(token->logprob[0], token->logprob[1], comparison->n_token, &agreed);
-    note_largest(divergence, difference, token->index);
-    score_add(&divergence->other, token->nats[1]);
-    score_add(&divergence->difference, difference);
-    divergence->kl += comparison->last_divergence;
-    divergence->agreed += agreed;
-    return TXL_OK;
-}
-
-/* ---- Vocabularies ------------------------------------------------------------------------- */
-
-bool comparison_possible(const struct model *model, const struct model *other) {
-    int32_t n = txl_model_n_token(model->handle), n_other = txl_model_n_token(other->handle);
-    if (n != n_other) {
-        return terminal_error("--compare: %s has %" PRId32 " symbols, %s has %" PRId32
-                              "; only models of one vocabulary can be compared",
-                              model->name, n, other->name, n_other);
-    }
-    if (txl_model_kind(model->handle) != txl_model_kind(other->handle)) {
-        return terminal_error(
-            "--compare: %s and %s are of different kinds of text; only models of one "
-            "vocabulary can be compared",
-            model->name, other->name);
-    }
-    for (int32_t id = 0; id < n; id++) {
-        size_t length, length_other;
-        const char *symbol = txl_model_symbol(model->handle, id, &length);
-        const char *symbol_other = txl_model_symbol(other->handle, id, &length_other);
-        if (length != length_other || memcmp(symbol, symbol_other, length) != 0) {
-            return terminal_error(
-                "--compare: symbol %" PRId32
-                " differs between %s and %s; only models of one vocabulary can be "
-                "compared",
-                id, model->name, other->name);
-        }
-    }
-    return true;
-}
-
-/* ---- Telling ------------------------------------------------------------------------------ */
-
-bool divergence_to_json(json_t *object, const struct divergence *divergence) {
-    double n = (double)divergence->difference.predicted;
-    return output_json_append(
-        object,
-        json_pack("{s:o, s:o, s:o, s:o, s:o, s:I}", "difference",
-                  output_json_number(divergence->difference.mean), "difference_standard_error",
-                  output_json_number(score_standard_error(&divergence->difference)),
-                  "kl_divergence", output_json_number(divergence->kl / n), "top_agreement",
-                  output_json_number((double)divergence->agreed / n), "largest_difference",
-                  output_json_number(divergence->largest), "largest_difference_index",
-                  (json_int_t)divergence->largest_index));
-}
-
-/* Selects from distributions. */
-
-/* Whether `a` comes before `b` in the order of likelihood. */
-static bool comes_before(const float *logprob, int32_t a, int32_t b) {
-    return logprob[a] > logprob[b] || (logprob[a] == logprob[b] && a < b);
-}
-
-/* Restores the heap below ids[at]: each element comes after its two children in the order. */
-static void sift_down(const float *logprob, int32_t *ids, int32_t k, int32_t at) {
-    for (;;) {
-        int32_t child = 2 * at + 1;
-        if (child >= k)
-            return;
-        if (child + 1 < k && comes_before(logprob, ids[child], ids[child + 1]))
-            child++;
-        if (!comes_before(logprob, ids[at], ids[child]))
-            return;
-        int32_t id = ids[at];
-        ids[at] = ids[child];
-        ids[child] = id;
-        at = child;
-    }
-}
-
-/* Keeps a heap of the k best so far with the worst of them on top; then sorts it by removing the
- * top again and again. */
-void likeliest(const float *logprob, int32_t n, int32_t *ids, int32_t k) {
-    for (int32_t i = 0; i < k; i++)
-        ids[i] = i;
-    for (int32_t i = k / 2; i-- > 0;)
-        sift_down(logprob, ids, k, i);
-    for (int32_t i = k; i < n && k > 0; i++) {
-        if (comes_before(logprob, i, ids[0])) {
-            ids[0] = i;
-            sift_down(logprob, ids, k, 0);
-        }
-    }
-    for (int32_t left = k; left > 1; left--) {
-        int32_t worst = ids[0];
-        ids[0] = ids[left - 1];
-        ids[left - 1] = worst;
-        sift_down(logprob, ids, left - 1, 0);
-    }
-}
-
-int32_t rank_of(int32_t id, const float *logprob, int32_t n) {
-    int32_t rank = 1;
-    for (int32_t other = 0; other < n; other++)
-        rank += comes_before(logprob, other, id);
-    return rank;
-}
-
-double entropy_of(const float *logprob, int32_t n) {
-    double sum = 0;
-    for (int32_t i = 0; i < n; i++)
-        if (isfinite(logprob[i]))
-            sum -= (double)(expf(logprob[i]) * logprob[i]);
-    return fmax(sum, 0); /* -0 if one token is certain */
-}
-
-double log_mass(const bool *of, const float *logprob, int32_t n) {
-    double sum = 0;
-    for (int32_t id = 0; id < n; id++)
-        if (of[id])
-            sum += exp((double)logprob[id]);
-    return log(sum);
 }

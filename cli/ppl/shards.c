@@ -1,5 +1,5 @@
 /* Shards as JSON, and their sum. */
-#include "result.h"
+#include "shards.h"
 
 #include "cli/io/input.h"
 #include "cli/io/output.h"

@@ -33,6 +33,18 @@ struct own_columns {
     size_t n_end;
 };
 
+/* Which tables of a text are wanted, and what they have. */
+struct table_options {
+    const char *tokens, *words, *regions; /* paths; NULL: there is none */
+    bool lines, objects;                  /* a table of lines on standard output; as objects */
+    bool sums_regions;                    /* regions are summed without a table, too */
+    bool several;  /* of the user's tables, so that regions have their name */
+    bool ids;      /* the text is ids */
+    bool previous; /* white space counts towards the word before it */
+    bool entropy;  /* two more columns of words and regions */
+    int32_t n_top; /* the likeliest tokens of each place */
+};
+
 struct table {
     struct outfile file; /* stream is NULL: there is no table */
     enum table_form form;

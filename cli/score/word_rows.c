@@ -1,128 +1,13 @@
-/* The tables of txl ppl: rows of tokens, of words, of lines and of regions. */
-#include "tables.h"
+/* Sums tokens over words. */
+#include "word_rows.h"
 #include "cli/io/terminal.h"
 #include "cli/model/model.h"
 #include "lib/base/error.h"
 #include "lib/base/white_space.h"
-#include "score.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Writes the table of tokens. */
-
-/* "... nats bits", then what the options add; NULL when memory is short. */
-static char *column_names(bool comparison, int32_t n_top) {
-    char *names;
-    size_t size;
-    FILE *out = open_memstream(&names, &size);
-    if (!out)
-        return NULL;
-    fputs("file line offset length index id token text nats bits", out);
-    fputs(comparison ? " nats_other kl" : "", out);
-    fputs(n_top > 0 ? " probability rank entropy" : "", out);
-    for (int32_t i = 1; i <= n_top; i++)
-        fprintf(out, " top%d top%d_nats", (int)i, (int)i);
-    fputs(" *", out);
-    if (fclose(out) != 0) {
-        free(names);
-        return NULL;
-    }
-    return names;
-}
-
-bool token_rows_open(struct token_rows *rows, const struct ppl_options *options,
-                     const struct own_columns *own, const txl_model *model,
-                     const struct comparison *comparison) {
-    const int32_t n_top = (int32_t)options->logprobs;
-    txl_error error = {.message = "out of memory"};
-    *rows = (struct token_rows){.model = model,
-                                .comparison = comparison,
-                                .n_top = n_top,
-                                .own = own,
-                                .top = calloc((size_t)n_top + 1, sizeof *rows->top)};
-    char *names = column_names(comparison, n_top);
-    bool good = rows->top && names &&
-                (!options->ids || !txl_decoder_new(model, false, &rows->decoder, &error));
-    if (!good)
-        terminal_error("%s", error.message);
-    good = good && table_open(&rows->table, options->per_token, names, own, false);
-    free(names);
-    return good;
-}
-
-void token_rows_close(struct token_rows *rows) {
-    table_abandon(&rows->table);
-    txl_decoder_free(rows->decoder);
-    free(rows->top);
-    *rows = (struct token_rows){0};
-}
-
-static void put_symbol(struct token_rows *rows, int32_t id) {
-    size_t length = 0;
-    const char *symbol = txl_model_symbol(rows->model, id, &length);
-    table_text(&rows->table, symbol, length);
-}
-
-/* The text of the id alone. */
-static txl_status put_decoded(struct token_rows *rows, int32_t id, txl_error *error) {
-    struct buffer all = {0};
-    const char *text;
-    size_t length;
-    txl_status status = txl_decoder_push(rows->decoder, id, &text, &length, error);
-    bool good = !status && buffer_append(&all, text, length);
-    if (good)
-        status = txl_decoder_finish(rows->decoder, &text, &length, error);
-    good = good && !status && buffer_append(&all, text, length);
-    if (good)
-        table_text(&rows->table, all.data ? all.data : "", all.length);
-    else if (!status)
-        status = txl_fail(error, TXL_MEMORY, "out of memory");
-    buffer_free(&all);
-    return status;
-}
-
-static void put_alternatives(struct token_rows *rows, const struct scored *token) {
-    const float *logprob = token->logprob[0];
-    int32_t n = txl_model_n_token(rows->model);
-    table_real(&rows->table, exp(-(double)token->nats[0]));
-    table_integer(&rows->table, (uint64_t)rank_of(token->id, logprob, n));
-    table_real(&rows->table, entropy_of(logprob, n));
-    likeliest(logprob, n, rows->top, rows->n_top);
-    for (int32_t i = 0; i < rows->n_top; i++) {
-        put_symbol(rows, rows->top[i]);
-        table_real(&rows->table, fmax(-(double)logprob[rows->top[i]], 0));
-    }
-}
-
-txl_status token_rows_token(void *context, const struct scored *token, txl_error *error) {
-    struct token_rows *rows = context;
-    struct table *table = &rows->table;
-    const struct place *place = token->place;
-    if (token->left_out)
-        return TXL_OK;
-    table_place(table, rows->file, place->line, place->offset, place->bytes);
-    table_integer(table, token->index);
-    table_integer(table, (uint64_t)token->id);
-    put_symbol(rows, token->id);
-    txl_status status = rows->decoder
-                            ? put_decoded(rows, token->id, error)
-                            : table_source(table, rows->source, place->offset, place->bytes, error);
-    if (status)
-        return status;
-    table_nats(table, (double)token->nats[0]);
-    if (rows->comparison) {
-        table_real(table, (double)token->nats[1]);
-        table_real(table, rows->comparison->last_divergence);
-    }
-    if (rows->n_top > 0)
-        put_alternatives(rows, token);
-    table_own(table, rows->own, own_region(rows->own, place->offset));
-    return table_end_row(table);
-}
-
-/* Sums tokens over words. */
 
 /* ---- The table ---------------------------------------------------------------------------- */
 
@@ -133,8 +18,8 @@ static bool has_mark(const txl_model *model, int32_t id) {
 }
 
 /* The first piece of a word carries the space before it. */
-bool tables_correct(const txl_model *model, const struct ppl_options *options) {
-    return options->space_with == SPACE_WITH_PREVIOUS && model_unit(model) == TXL_UNIT_PIECE;
+bool tables_correct(const txl_model *model, const struct table_options *options) {
+    return options->previous && model_unit(model) == TXL_UNIT_PIECE;
 }
 
 bool *word_begins(const txl_model *model) {
@@ -145,19 +30,18 @@ bool *word_begins(const txl_model *model) {
     return begins;
 }
 
-bool word_rows_open(struct word_rows *rows, const struct ppl_options *options,
+bool word_rows_open(struct word_rows *rows, const struct table_options *options,
                     const struct own_columns *own, const txl_model *model) {
     /* Kinds with words have no token for the space, so it makes no difference which word it counts
      * towards. */
     *rows = (struct word_rows){.model = model,
                                .has_marks = !txl_kind_takes_bytes(txl_model_kind(model)),
-                               .previous = options->space_with == SPACE_WITH_PREVIOUS &&
-                                           model_unit(model) != TXL_UNIT_WORD,
+                               .previous = options->previous && model_unit(model) != TXL_UNIT_WORD,
                                .entropy = options->entropy,
                                .own = own};
     if (tables_correct(model, options) && !(rows->begins = word_begins(model)))
         return terminal_error("out of memory");
-    return table_open(&rows->table, options->per_word,
+    return table_open(&rows->table, options->words,
                       options->entropy
                           ? "file line offset length word tokens nats bits entropy reduction "
                             "unknown *"
@@ -422,145 +306,5 @@ txl_status word_rows_end(struct word_rows *rows, bool cut, txl_error *error) {
     if (!status && rows->space.tokens > 0)
         status = write_word(rows, &rows->space, NULL, error);
     rows->boundary = false;
-    return status;
-}
-
-/* Opens, feeds and closes all tables together. */
-
-bool tables_open(struct tables *tables, const struct ppl_options *options,
-                 const struct own_columns *own, const txl_model *model,
-                 const struct comparison *comparison) {
-    bool regions = options->per_region || options->prefer_region >= 0 ||
-                   (options->items.n > 0 && options->report);
-    *tables =
-        (struct tables){.has_marks = !options->ids && !txl_kind_takes_bytes(txl_model_kind(model))};
-    return (!options->per_token ||
-            token_rows_open(&tables->tokens, options, own, model, comparison)) &&
-           (!options->per_word || word_rows_open(&tables->words, options, own, model)) &&
-           (!regions || region_rows_open(&tables->regions, options, own, model)) &&
-           (!options->per_line ||
-            table_open(&tables->lines, "-", "file line tokens nats bits text unknown", NULL,
-                       options->json));
-}
-
-void tables_files(struct tables *tables, struct outfile *files[TABLES_FILES]) {
-    struct table *const all[TABLES_FILES] = {&tables->lines, &tables->tokens.table,
-                                             &tables->regions.table, &tables->words.table};
-    for (size_t i = 0; i < TABLES_FILES; i++)
-        files[i] = &all[i]->file;
-}
-
-void tables_close(struct tables *tables) {
-    token_rows_close(&tables->tokens);
-    word_rows_close(&tables->words);
-    region_rows_close(&tables->regions);
-    table_abandon(&tables->lines);
-}
-
-bool tables_any(const struct tables *tables) {
-    return tables->shows_source || tables->tokens.table.file.stream ||
-           tables->words.table.file.stream || tables->lines.file.stream;
-}
-
-bool tables_start_text(struct tables *tables, const char *file, const struct input *input) {
-    if (!tables_any(tables))
-        return true;
-    if (!source_open(&tables->source, input))
-        return false;
-    table_mark(&tables->tokens.table);
-    table_mark(&tables->words.table);
-    table_mark(&tables->lines);
-    tables->tokens.file = tables->file = file;
-    tables->tokens.source = &tables->source;
-    word_rows_start(&tables->words, file, &tables->source, 0);
-    return true;
-}
-
-txl_status tables_finish_text(struct tables *tables, bool cut, txl_error *error) {
-    *error = (txl_error){TXL_STOPPED, ""};
-    return word_rows_end(&tables->words, cut, error);
-}
-
-void tables_end_text(struct tables *tables, bool good) {
-    if (!good) {
-        table_take_back(&tables->tokens.table);
-        table_take_back(&tables->words.table);
-        table_take_back(&tables->lines);
-    }
-    source_close(&tables->source);
-}
-
-txl_status tables_start_record(struct tables *tables, const char *file, uint64_t line,
-                               struct regions *text) {
-    source_of_text(&tables->source, text->text.data ? text->text.data : "", text->text.length);
-    tables->tokens.file = file;
-    tables->tokens.source = &tables->source;
-    word_rows_start(&tables->words, file, &tables->source, line);
-    region_rows_start(&tables->regions, file, text);
-    txl_status status = table_hold(&tables->tokens.table, tables->tokens.own);
-    if (!status)
-        status = table_hold(&tables->words.table, tables->words.own);
-    return status ? status : table_hold(&tables->regions.table, tables->regions.own);
-}
-
-txl_status tables_end_record(struct tables *tables, bool cut, txl_error *error) {
-    *error = (txl_error){TXL_STOPPED, ""};
-    txl_status status = word_rows_end(&tables->words, cut, error);
-    if (!status)
-        status = region_rows_end(&tables->regions);
-    if (!status)
-        status = table_repeat(&tables->tokens.table, tables->tokens.own);
-    if (!status)
-        status = table_repeat(&tables->words.table, tables->words.own);
-    return status ? status : table_repeat(&tables->regions.table, tables->regions.own);
-}
-
-txl_status tables_see(struct tables *tables, const char *text, size_t length, txl_error *error) {
-    return tables_any(tables) ? source_see(&tables->source, text, length, error) : TXL_OK;
-}
-
-/* Whether the text has these bytes at `offset`. */
-static txl_status match_bytes(struct source *source, uint64_t offset, const char *what, bool *is,
-                              txl_error *error) {
-    char bytes[BYTE_ORDER_MARK_BYTES];
-    size_t length = strlen(what), n;
-    txl_status status = source_copy(source, offset, length, bytes, &n, error);
-    *is = !status && n == length && memcmp(bytes, what, n) == 0;
-    return status;
-}
-
-/* Writes the row of a line, which does not have its line end. */
-static txl_status put_line(struct tables *tables, const struct place *line,
-                           const struct score *score, txl_error *error) {
-    struct table *table = &tables->lines;
-    table_text(table, tables->file, strlen(tables->file));
-    table_integer(table, line->line);
-    table_integer(table, score->predicted);
-    table_nats(table, score->nats);
-    txl_status status = table_source(table, &tables->source, line->offset, line->bytes, error);
-    if (status)
-        return status;
-    table_integer(table, score->predicted - score->known.predicted);
-    return table_end_row(table);
-}
-
-txl_status tables_line(struct tables *tables, struct place *line, uint64_t end,
-                       const struct score *score, txl_error *error) {
-    bool carriage = false, feed = false, mark = false;
-    txl_status status = TXL_OK;
-    if (line->offset == 0 && tables->has_marks)
-        status = match_bytes(&tables->source, 0, BYTE_ORDER_MARK, &mark, error);
-    line->offset += mark ? BYTE_ORDER_MARK_BYTES : 0;
-    line->bytes = end > line->offset ? end - line->offset : 0;
-    if (!status)
-        status = word_rows_end(&tables->words, false, error);
-    if (!status && tables->lines.file.stream)
-        status = put_line(tables, line, score, error);
-    if (!status)
-        status = match_bytes(&tables->source, end, "\r\n", &carriage, error);
-    if (!status)
-        status = match_bytes(&tables->source, end, "\n", &feed, error);
-    line->line++;
-    line->offset = end + (carriage ? 2 : feed ? 1 : 0);
     return status;
 }

@@ -11,8 +11,7 @@
 #ifndef CLI_REGION_ROWS_H
 #define CLI_REGION_ROWS_H
 
-#include "ppl_options.h"
-#include "score.h"
+#include "scorer.h"
 #include "table_writer.h"
 
 /* What is known before a token, from the distribution that predicts it. */
@@ -70,7 +69,7 @@ struct region_rows {
 
 /* A table only with --per-region.  --entropy, and for pieces --space-with previous, take
  * distributions.  False with the error printed; end with region_rows_close. */
-bool region_rows_open(struct region_rows *rows, const struct ppl_options *options,
+bool region_rows_open(struct region_rows *rows, const struct table_options *options,
                       const struct own_columns *own, const txl_model *model);
 void region_rows_close(struct region_rows *rows);
 

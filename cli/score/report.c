@@ -2,8 +2,8 @@
 #include "report.h"
 
 #include "cli/io/terminal.h"
+#include "distribution.h"
 #include "lib/base/error.h"
-#include "score.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -24,7 +24,7 @@ void evaluation_end_stream(struct evaluation *e) {
 
 /* Whether all of --max-tokens have come. */
 static bool has_enough(const struct evaluation *e) {
-    return e->options->max_tokens > 0 && e->tokens == (uint64_t)e->options->max_tokens;
+    return e->max_tokens > 0 && e->tokens == e->max_tokens;
 }
 
 static txl_status fail_spool(const struct evaluation *e, txl_error *error) {
@@ -45,7 +45,7 @@ static txl_status push_token(struct evaluation *e, int32_t id, const struct plac
     txl_status status = TXL_OK;
     if (e->alone && !e->is_scored)
         status = scorer_start_after(&e->scorer, &e->context, error);
-    else if (e->report && e->scorer.n == 0 && !e->options->both_sides)
+    else if (e->report && e->scorer.n == 0 && !e->both_sides)
         status = report_context(e->report, e->scorer.index, id, place, error);
     e->is_scored = true;
     return status ? status : scorer_push(&e->scorer, id, place, error);
@@ -163,10 +163,10 @@ static void show_reading(void *context) {
     struct evaluation *e = context;
     const struct input *input = e->reader.input;
     double fraction = -1;
-    if (e->options->both_sides)
+    if (e->both_sides)
         return; /* evaluation_token */
-    if (e->options->max_tokens > 0)
-        fraction = (double)e->tokens / (double)e->options->max_tokens;
+    if (e->max_tokens > 0)
+        fraction = (double)e->tokens / (double)e->max_tokens;
     fraction = fmax(fraction, input_fraction(input, e->reader.fed));
     show_progress(e, fraction, e->tokens);
 }
@@ -178,8 +178,8 @@ txl_status evaluation_token(void *context, const struct scored *token, txl_error
     (void)error;
     double fraction =
         input_fraction(input, e->waits ? input->read : token->place->offset + token->place->bytes);
-    if (e->options->max_tokens > 0)
-        fraction = fmax(fraction, (double)tokens / (double)e->options->max_tokens);
+    if (e->max_tokens > 0)
+        fraction = fmax(fraction, (double)tokens / (double)e->max_tokens);
     show_progress(e, fraction, tokens);
     return TXL_OK;
 }
@@ -250,7 +250,7 @@ static struct share share_of(struct evaluation *e, const txl_symbol *symbol, uin
     if (e->end < prefix) {
         e->end = prefix;
         e->characters =
-            e->options->ids || reader->takes_bytes
+            e->ids || reader->takes_bytes
                 ? prefix
                 : count_characters(reader->before, reader->n_before) + prefix - reader->n_before;
     }
@@ -258,7 +258,7 @@ static struct share share_of(struct evaluation *e, const txl_symbol *symbol, uin
                           take_words(e, end - prefix + reader->mark + e->base)};
     e->end = end;
     e->characters = symbol->characters;
-    return e->options->ids ? (struct share){0} : share;
+    return e->ids ? (struct share){0} : share;
 }
 
 /* Ends a line of the source, whose line end is at `end`. */
@@ -324,14 +324,14 @@ static txl_status read_lines(struct evaluation *e, txl_error *error) {
 static txl_status see_text(void *context, const char *text, size_t length, txl_error *error) {
     struct evaluation *e = context;
     txl_status status = tables_see(e->tables, text, length, error);
-    if (!status && !e->options->ids && !see_words(&e->words, text, length))
+    if (!status && !e->ids && !see_words(&e->words, text, length))
         status = txl_fail(error, TXL_MEMORY, "out of memory");
     return !status && e->heat ? heat_text(e->heat, text, length, error) : status;
 }
 
 static bool open_reader(struct evaluation *e, struct input *input,
                         const struct txl_encoding *encoding) {
-    bool good = token_reader_open(&e->reader, e->model, input, encoding, e->options->ids);
+    bool good = token_reader_open(&e->reader, e->model, input, encoding, e->ids);
     e->reader.see_text = see_text;
     e->reader.blanks = &e->blanks;
     e->reader.before = e->before.data;
@@ -417,7 +417,7 @@ txl_status evaluation_text(struct evaluation *e, const struct lone_text *text) {
                               : token_reader_feed(reader, "\n", 1);
     if (!status)
         status = token_reader_end_text(reader);
-    if (!status && e->options->both_sides)
+    if (!status && e->both_sides)
         status = read_order(e, text, e->waiting.length / sizeof(struct waiting_token));
     if (status) {
         e->tokens = tokens;
@@ -457,7 +457,7 @@ static struct place place_of(struct evaluation *e, const txl_symbol *symbol) {
  * them on to the spool, to what waits, or to the scorer. */
 static txl_status take_symbol(void *context, const txl_symbol *symbol, txl_error *error) {
     struct evaluation *e = context;
-    if (!symbol->text && e->report && !e->options->ids && e->options->items.n == 0)
+    if (!symbol->text && e->report && !e->ids && !e->items)
         report_line_end(e->report, e->tokens);
     if (!symbol->text)
         return TXL_OK;
@@ -493,7 +493,7 @@ static txl_status finish_text(struct evaluation *e, txl_error *error) {
 static txl_status score_text(struct evaluation *e, const struct input *input) {
     txl_error error = {0};
     txl_status status = TXL_OK;
-    if (e->options->per_line)
+    if (e->per_line)
         status = read_lines(e, &error);
     else if (!e->alone || !(status = start_alone(e, 0, &error)))
         status = token_reader_run(&e->reader, show_reading, e);
@@ -523,7 +523,7 @@ static void see_unknown(void *context, const txl_symbol *symbol, uint64_t column
 
 bool evaluation_begin(struct evaluation *e, struct input *input) {
     const txl_encoding encoding = {.raw = e->raw,
-                                   .skip_unknown = e->options->skip_unknown,
+                                   .skip_unknown = e->skip_unknown,
                                    .lookup = true,
                                    .symbol = take_symbol,
                                    .context = e,
@@ -537,7 +537,7 @@ bool evaluation_begin(struct evaluation *e, struct input *input) {
     e->in_line = false;
     e->texts = e->invalid = 0;
     start_words(e);
-    e->record = e->options->per_line;
+    e->record = e->per_line;
     e->lines_before = 0;
     for (size_t i = 0; i < e->before.length; i++)
         e->lines_before += e->before.data[i] == '\n';
@@ -549,15 +549,14 @@ bool evaluation_begin(struct evaluation *e, struct input *input) {
         if (!e->spool)
             return terminal_error("temporary file of token ids: %s", strerror(errno));
     }
-    bool items = e->options->items.n > 0;
-    blanks_start(&e->blanks, !items, items || e->options->per_line);
+    blanks_start(&e->blanks, !e->items, e->items || e->per_line);
     return open_reader(e, input, &encoding);
 }
 
 void evaluation_end(struct evaluation *e, struct result *result) {
     txl_encoded counts;
     token_reader_counts(&e->reader, &counts);
-    if (e->options->items.n == 0 && e->reader.ended)
+    if (!e->items && e->reader.ended)
         blanks_end(&e->blanks);
     evaluation_end_stream(e);
     if (e->heat)

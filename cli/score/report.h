@@ -24,10 +24,9 @@
 
 #include "cli/io/output.h"
 #include "cli/page/page.h"
-#include "items_table.h"
 #include "lib/base/memory.h"
 #include "region_rows.h"
-#include "score.h"
+#include "scorer.h"
 #include "source.h"
 
 /* The most tokens that a page shows, from the beginning of the text.  Its figures are those of the

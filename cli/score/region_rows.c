@@ -3,8 +3,9 @@
 
 #include "cli/io/terminal.h"
 #include "cli/model/model.h"
+#include "distribution.h"
 #include "lib/base/white_space.h"
-#include "tables.h"
+#include "word_rows.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -84,23 +85,22 @@ void regions_free(struct regions *regions) {
 
 /* ---- Tokens ------------------------------------------------------------------------------- */
 
-bool region_rows_open(struct region_rows *rows, const struct ppl_options *options,
+bool region_rows_open(struct region_rows *rows, const struct table_options *options,
                       const struct own_columns *own, const txl_model *model) {
-    const bool file = options->items.n > 1;
+    const bool file = options->several;
     char columns[96];
     *rows = (struct region_rows){.on = true,
                                  .own = own,
                                  .has_file = file,
                                  .eos = txl_model_eos(model),
                                  .model = model,
-                                 .previous = options->space_with == SPACE_WITH_PREVIOUS,
+                                 .previous = options->previous,
                                  .entropy = options->entropy};
     if (tables_correct(model, options) && !(rows->begins = word_begins(model)))
         return terminal_error("out of memory");
     snprintf(columns, sizeof columns, "%s* region text words tokens nats bits %sunknown",
              file ? "file " : "", rows->entropy ? "entropy reduction " : "");
-    return !options->per_region ||
-           table_open(&rows->table, options->per_region, columns, own, false);
+    return !options->regions || table_open(&rows->table, options->regions, columns, own, false);
 }
 
 void region_rows_close(struct region_rows *rows) {
