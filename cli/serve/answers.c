@@ -18,6 +18,27 @@ json_t *answer_logprob(float logprob) {
     return json_real((double)(logprob > LEAST ? logprob : LEAST));
 }
 
+static int append_part(const char *text, size_t length, void *out) {
+    return buffer_append(out, text, length) ? 0 : -1;
+}
+
+bool answer_write(struct buffer *out, json_t *value) {
+    bool good =
+        value && json_dump_callback(value, append_part, out, ANSWER_FORM | JSON_ENCODE_ANY) == 0;
+    json_decref(value);
+    return good;
+}
+
+bool answer_append(struct buffer *out, const char *text) {
+    return buffer_append(out, text, strlen(text));
+}
+
+bool answer_open(struct buffer *out, json_t *object) {
+    bool good = answer_write(out, object);
+    out->length -= good;
+    return good;
+}
+
 static const char *type_of(int status) {
     switch (status) {
     case 401:
@@ -58,6 +79,10 @@ static size_t end_at(const struct buffer *token_ends, size_t i) {
     size_t end;
     memcpy(&end, token_ends->data + i * sizeof end, sizeof end);
     return end;
+}
+
+size_t answer_token_end(const struct row *r, size_t token) {
+    return end_at(&r->prompt_ends, token);
 }
 
 /* Token i of a text with the ends of its tokens. */
@@ -168,21 +193,38 @@ json_t *answer_top(const struct teller *t, const struct row *r, size_t token) {
     return output_json_if(good, top);
 }
 
-json_t *answer_logprobs(const struct teller *t, struct row *r, size_t end) {
-    json_t *tokens = json_array(), *own = json_array(), *top = json_array();
-    json_t *offsets = json_array(), *ids = json_array();
-    int bad = 0;
-    for (; r->told < end; r->told++) {
+/* The lists of log-probabilities, in the order of their names. */
+enum { TOKENS, OWN, TOP, OFFSETS, IDS, N_LISTS };
+
+static bool list_token(const struct teller *t, const struct row *r, struct buffer lists[N_LISTS]) {
+    json_t *values[N_LISTS] = {[TOKENS] = answer_token(t, r, r->told),
+                               [OWN] = answer_logprob(r->scores.logprob[row_score_of(r, r->told)]),
+                               [TOP] = answer_top(t, r, r->told),
+                               [OFFSETS] = json_integer((json_int_t)r->told_end),
+                               [IDS] = json_integer(id_of(r, r->told))};
+    bool good = true;
+    for (size_t i = 0; i < N_LISTS; i++) {
+        good = good && (lists[i].length == 0 || answer_append(&lists[i], ","));
+        good = answer_write(&lists[i], values[i]) && good;
+    }
+    return good;
+}
+
+bool answer_logprobs(const struct teller *t, struct row *r, size_t end, struct buffer *out) {
+    static const char *const names[N_LISTS] = {"{\"tokens\":[", "],\"token_logprobs\":[",
+                                               "],\"top_logprobs\":[", "],\"text_offset\":[",
+                                               "],\"token_ids\":["};
+    struct buffer lists[N_LISTS] = {0};
+    bool good = true;
+    for (; r->told < end && good; r->told++) {
         const struct piece piece = piece_of(r, r->told);
-        size_t place = row_score_of(r, r->told);
-        bad |= json_array_append_new(tokens, answer_token(t, r, r->told));
-        bad |= json_array_append_new(own, answer_logprob(r->scores.logprob[place]));
-        bad |= json_array_append_new(top, answer_top(t, r, r->told));
-        bad |= json_array_append_new(offsets, json_integer((json_int_t)r->told_end));
-        bad |= json_array_append_new(ids, json_integer(id_of(r, r->told)));
+        good = list_token(t, r, lists);
         r->told_end += answer_characters(piece.text, piece.length);
     }
-    return output_json_if(bad == 0, json_pack("{s:o, s:o, s:o, s:o, s:o}", "tokens", tokens,
-                                              "token_logprobs", own, "top_logprobs", top,
-                                              "text_offset", offsets, "token_ids", ids));
+    for (size_t i = 0; i < N_LISTS; i++) {
+        good = good && answer_append(out, names[i]) &&
+               buffer_append(out, lists[i].data, lists[i].length);
+        buffer_free(&lists[i]);
+    }
+    return good && answer_append(out, "]}");
 }

@@ -14,6 +14,12 @@
 /* A log-probability, never less than -9999; null for NAN. */
 json_t *answer_logprob(float logprob);
 
+/* Adds a value as text; and an object without the brace that closes it, for more members.  They
+ * take the reference.  False when memory is short. */
+bool answer_write(struct buffer *out, json_t *value);
+bool answer_open(struct buffer *out, json_t *object);
+bool answer_append(struct buffer *out, const char *text);
+
 /* {"error": {"message", "type", "param", "code"}} */
 json_t *answer_error(const struct problem *problem);
 
@@ -25,6 +31,9 @@ struct teller {
     bool echo;            /* the prompt's tokens too */
 };
 
+/* Where in the prompt's text one of its tokens ends. */
+size_t answer_token_end(const struct row *row, size_t token);
+
 /* The spelling of a token of the row's answer: its text, or "bytes:\x.." where that is no whole
  * UTF-8. */
 json_t *answer_token(const struct teller *teller, const struct row *row, size_t token);
@@ -33,9 +42,10 @@ json_t *answer_token(const struct teller *teller, const struct row *row, size_t 
  * the token itself.  Null where nothing was before it. */
 json_t *answer_top(const struct teller *teller, const struct row *row, size_t token);
 
-/* The log-probabilities of the tokens that are not yet told, up to `end`, as OpenAI has them; they
- * are told then. */
-json_t *answer_logprobs(const struct teller *teller, struct row *row, size_t end);
+/* Writes the log-probabilities of the tokens that are not yet told, up to `end`, as OpenAI has
+ * them; they are told then.  Token by token: as objects all of them would take ten times as much
+ * memory. False when memory is short. */
+bool answer_logprobs(const struct teller *teller, struct row *row, size_t end, struct buffer *out);
 
 /* Code points of text[length], or what is left of them behind a cut. */
 uint64_t answer_characters(const char *text, size_t length);

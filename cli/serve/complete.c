@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+static const size_t NONE = SIZE_MAX;
+
 static struct teller teller_of(const struct job *job) {
     return (struct teller){.model = job->work->model.handle,
                            .scratch = job->g.scratch,
@@ -17,13 +19,15 @@ static struct teller teller_of(const struct job *job) {
                            .echo = job->c.echo};
 }
 
-/* The members that the answer and each event of a stream begin with.  Takes `choices`. */
-static json_t *answer_object(const struct job *job, json_t *choices) {
+/* Begins the answer, or an event of a stream, up to the list of choices. */
+static bool open_answer(const struct job *job, struct buffer *out) {
     char name[PAST_NAME];
     past_name(job->name, name);
-    return json_pack("{s:s, s:s, s:I, s:s, s:s, s:o}", "id", name, "object", "text_completion",
-                     "created", (json_int_t)job->created, "model", job->work->model.name,
-                     "system_fingerprint", job->work->fingerprint, "choices", choices);
+    return answer_open(out, json_pack("{s:s, s:s, s:I, s:s, s:s}", "id", name, "object",
+                                      "text_completion", "created", (json_int_t)job->created,
+                                      "model", job->work->model.name, "system_fingerprint",
+                                      job->work->fingerprint)) &&
+           answer_append(out, ",\"choices\":[");
 }
 
 static json_t *usage(const struct job *job) {
@@ -55,16 +59,6 @@ static json_t *stop_reason(const struct row *r) {
     return longest ? output_json_string(longest->text) : json_null();
 }
 
-/* A choice with `length` bytes of the text; of a stream what is new.  Takes `logprobs`. */
-static json_t *choice_object(const struct job *job, const struct row *r, const char *text,
-                             size_t length, json_t *logprobs, bool last) {
-    size_t index = r->prompt * (size_t)job->c.n + r->number;
-    return json_pack("{s:I, s:o, s:o, s:o, s:o}", "index", (json_int_t)index, "text",
-                     output_json_bytes(text, length), "finish_reason",
-                     last ? finish_reason(r) : json_null(), "stop_reason",
-                     last ? stop_reason(r) : json_null(), "logprobs", logprobs);
-}
-
 /* Tokens of the answer up to now; with echo also those of the prompt that are read. */
 static size_t tokens_so_far(const struct row *r) {
     return row_prompt_tokens(r) + r->made.n;
@@ -78,24 +72,36 @@ static void skip_prompt(const struct job *job, struct row *r) {
     r->told_end = answer_characters(r->prompt_text.data, r->prompt_text.length);
 }
 
-static json_t *logprobs_of(const struct job *job, struct row *r, size_t end) {
+/* A choice with `length` bytes of the text; of a stream what is new.  With the log-probabilities of
+ * the tokens up to `end` (NONE: without), if they were asked for. */
+static bool write_choice(const struct job *job, struct row *r, const char *text, size_t length,
+                         size_t end, bool last, struct buffer *out) {
     const struct teller teller = teller_of(job);
+    size_t index = r->prompt * (size_t)job->c.n + r->number;
     skip_prompt(job, r);
-    return job->c.top < 0 ? json_null() : answer_logprobs(&teller, r, end);
+    bool good = answer_open(out, json_pack("{s:I, s:o, s:o, s:o}", "index", (json_int_t)index,
+                                           "text", output_json_bytes(text, length), "finish_reason",
+                                           last ? finish_reason(r) : json_null(), "stop_reason",
+                                           last ? stop_reason(r) : json_null()));
+    good = good && answer_append(out, ",\"logprobs\":");
+    if (end != NONE && job->c.top >= 0)
+        good = good && answer_logprobs(&teller, r, end, out);
+    else
+        good = good && answer_append(out, "null");
+    return good && answer_append(out, "}");
 }
 
 /* ---- The whole answer ---------------------------------------------------------------------- */
 
-static json_t *whole_choice(const struct job *job, struct row *r) {
+static bool write_whole(const struct job *job, struct row *r, struct buffer *out) {
     struct buffer text = {0};
     const struct buffer *made = &r->sample.output;
     bool good = !job->c.echo || buffer_append(&text, r->prompt_text.data, r->prompt_text.length);
-    good = good && buffer_append(&text, made->data, made->length);
-    json_t *choice = good ? choice_object(job, r, text.data ? text.data : "", text.length,
-                                          logprobs_of(job, r, tokens_so_far(r)), true)
-                          : NULL;
+    good =
+        good && buffer_append(&text, made->data, made->length) &&
+        write_choice(job, r, text.data ? text.data : "", text.length, tokens_so_far(r), true, out);
     buffer_free(&text);
-    return choice;
+    return good;
 }
 
 static json_t *settings_object(const struct job *job) {
@@ -120,13 +126,19 @@ static json_t *own_object(const struct job *job) {
                      (json_int_t)unknown, "settings", settings_object(job));
 }
 
+/* Ends the list of choices, and the answer. */
+static bool write_end(const struct job *job, struct buffer *out) {
+    return answer_append(out, "],\"usage\":") && answer_write(out, usage(job)) &&
+           answer_append(out, ",\"txl\":") && answer_write(out, own_object(job)) &&
+           answer_append(out, "}");
+}
+
 static bool send_usage(struct job *job) {
-    if (!job->c.include_usage)
-        return true;
-    json_t *object = answer_object(job, json_array());
-    bool good = object && json_object_set_new(object, "usage", usage(job)) == 0 &&
-                json_object_set_new(object, "txl", own_object(job)) == 0;
-    return job_send(job, output_json_if(good, object));
+    struct buffer out = {0};
+    bool good = !job->c.include_usage ||
+                (open_answer(job, &out) && write_end(job, &out) && job_send_text(job, &out));
+    buffer_free(&out);
+    return good;
 }
 
 /* Keeps what a later request may go on from. */
@@ -142,35 +154,55 @@ static bool keep_pasts(struct job *job) {
 }
 
 static bool finish(struct job *job) {
+    struct buffer out = {0};
     if (!keep_pasts(job))
         return false;
     if (job->c.stream)
         return send_usage(job);
-    json_t *choices = json_array();
-    bool good = choices != NULL;
+    bool good = open_answer(job, &out);
     for (size_t i = 0; i < job->n_row && good; i++)
-        good = json_array_append_new(choices, whole_choice(job, &job->rows[i])) == 0;
-    json_t *object = answer_object(job, choices);
-    good = good && object && json_object_set_new(object, "usage", usage(job)) == 0 &&
-           json_object_set_new(object, "txl", own_object(job)) == 0;
-    return job_answer(job, output_json_if(good, object));
+        good = (i == 0 || answer_append(&out, ",")) && write_whole(job, &job->rows[i], &out);
+    good = good && write_end(job, &out);
+    if (good)
+        job_answer_text(job, &out);
+    buffer_free(&out);
+    return good;
 }
 
 /* ---- Events -------------------------------------------------------------------------------- */
 
-static bool send_choice(struct job *job, const struct row *r, const char *text, size_t length,
-                        json_t *logprobs, bool last) {
-    json_t *choice = choice_object(job, r, text, length, logprobs, last);
-    return job_send(job, answer_object(job, choice ? json_pack("[o]", choice) : NULL));
+static bool send_choice(struct job *job, struct row *r, const char *text, size_t length, size_t end,
+                        bool last) {
+    struct buffer out = {0};
+    bool good = open_answer(job, &out) && write_choice(job, r, text, length, end, last, &out) &&
+                answer_append(&out, "]}") && job_send_text(job, &out);
+    buffer_free(&out);
+    return good;
 }
 
-/* The prompt is the first event of a text. */
+/* The prompt is the first event of a text, if it is no long one. */
 static bool send_prompt(struct job *job, struct row *r) {
     r->opened = true;
     if (!job->c.echo)
         return true;
-    return send_choice(job, r, r->prompt_text.data ? r->prompt_text.data : "",
-                       r->prompt_text.length, logprobs_of(job, r, row_prompt_tokens(r)), false);
+    return send_choice(job, r, r->prompt_text.data ? r->prompt_text.data + r->text_told : "",
+                       r->prompt_text.length - r->text_told, row_prompt_tokens(r), false);
+}
+
+/* Sends what was read of a long prompt, in whole characters. */
+static bool send_read(struct job *job, struct row *r) {
+    const struct buffer *text = &r->prompt_text;
+    size_t scored = r->scores.n > r->n_before ? r->scores.n - r->n_before : 0;
+    if (scored <= r->told)
+        return true;
+    size_t begin = r->text_told, end = smaller(answer_token_end(r, scored - 1), text->length);
+    if (end == text->length)
+        end = complete_characters(text);
+    while (end > begin && end < text->length && ((unsigned char)text->data[end] & 0xC0) == 0x80)
+        end--;
+    r->text_told = end > begin ? end : begin;
+    return send_choice(job, r, text->data ? text->data + begin : "", r->text_told - begin, scored,
+                       false);
 }
 
 /* Sends the new text, in whole characters, and the new tokens; then the last event. */
@@ -179,7 +211,7 @@ static bool told(struct job *job, struct row *r) {
     bool done = r->state == ROW_DONE;
     bool good = true;
     if (r->state == ROW_READING)
-        return true;
+        return !r->in_parts || send_read(job, r);
     if (!r->opened)
         good = send_prompt(job, r);
     size_t length = done ? text->length : complete_characters(text);
@@ -187,11 +219,10 @@ static bool told(struct job *job, struct row *r) {
     skip_prompt(job, r);
     bool news = length > 0 || (job->c.top >= 0 && end > r->told);
     if (good && news) {
-        good = send_choice(job, r, text->data ? text->data : "", length, logprobs_of(job, r, end),
-                           false);
+        good = send_choice(job, r, text->data ? text->data : "", length, end, false);
         buffer_drop(text, length);
     }
-    return good && (!done || send_choice(job, r, "", 0, json_null(), true));
+    return good && (!done || send_choice(job, r, "", 0, NONE, true));
 }
 
 static const struct job_kind kind = {.told = told, .finish = finish};

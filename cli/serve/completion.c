@@ -27,8 +27,40 @@ bool problem_lacks_memory(struct problem *problem) {
     return problem_set(problem, 500, NULL, "out of memory");
 }
 
+/* Counts what takes memory when it is parsed, outside of strings. */
+struct json_size {
+    size_t values, nests, names; /* commas; objects and lists; colons */
+};
+
+static struct json_size size_json(const char *body, size_t length) {
+    struct json_size size = {0};
+    bool in_string = false;
+    for (size_t i = 0; i < length; i++) {
+        char c = body[i];
+        if (c == '"')
+            in_string = !in_string;
+        else if (in_string)
+            i += c == '\\';
+        else if (c == ',')
+            size.values++;
+        else if (c == '{' || c == '[')
+            size.nests++;
+        else if (c == ':')
+            size.names++;
+    }
+    return size;
+}
+
 json_t *body_parse(const char *body, size_t length, struct problem *problem) {
     json_error_t where;
+    struct json_size size = size_json(body, length);
+    if (size.values > MOST_VALUES || size.nests > MOST_NESTS || size.names > MOST_NAMES) {
+        problem_set(problem, 400, NULL,
+                    "the body is too large a JSON: at most %d values, %d objects and lists, and %d "
+                    "names",
+                    MOST_VALUES, MOST_NESTS, MOST_NAMES);
+        return NULL;
+    }
     json_t *object = json_loadb(body, length, JSON_REJECT_DUPLICATES, &where);
     if (object && json_is_object(object))
         return object;

@@ -14,6 +14,9 @@
 
 /* Bounds of a request. */
 #define MOST_BODY (16 << 20)
+#define MOST_VALUES 1100000 /* of JSON: as many ids as tokens */
+#define MOST_NESTS 1024
+#define MOST_NAMES 4096
 #define MOST_PROMPTS 64
 #define MOST_TOKENS 1048576 /* of all prompts together */
 #define MOST_MADE 1000000   /* of one text */

@@ -42,13 +42,16 @@ struct http_handler {
     void *context;
     /* The head has come: answers it, or lets the body come. */
     void (*head)(void *context, struct exchange *exchange, const struct http_head *head);
-    /* The request is complete: answers it, or keeps the exchange to do so. */
+    /* The request is complete: answers it, or keeps the exchange to do so.  The body lives until
+     * `forget`, or as long as the exchange. */
     void (*request)(void *context, struct exchange *exchange, const struct http_head *head,
                     const char *body, size_t length);
     /* A body is longer than `most_body`, or all that are held are together longer than
      * `most_bodies`: answers. */
     void (*refuse)(void *context, struct exchange *exchange, bool alone);
     size_t most_body, most_bodies;
+    size_t most_answers; /* bytes of answers together that clients have yet to fetch; what is more
+                            is answered by 503, and a stream ends */
     /* In which a head is to come, and then its body; a long one has more time. */
     double request_seconds;
 };
@@ -76,6 +79,9 @@ struct http_module {
     void (*keep)(struct exchange *exchange);
     void (*release)(struct exchange *exchange);
 
+    /* Frees the request's body. */
+    void (*forget)(struct exchange *exchange);
+
     /* An answer that is sent bit by bit: its head (without a body), then bytes, then its end.  What
      * there was no memory for ends the connection. */
     void (*begin)(struct exchange *exchange, const struct http_answer *answer);
@@ -90,15 +96,17 @@ struct http_module {
 
 enum { HTTP_REFUSAL = 400 };
 
+/* The body of an error, which ends with `code`. */
+#define HTTP_ERROR(message, type, code)                                                            \
+    "{\"error\":{\"message\":\"" message "\",\"type\":\"" type "\",\"param\":null,\"code\":" code  \
+    "}}"
+
 /* Writes an answer with an error, for a connection that has no exchange, and gives its length:
  * `status` with its reason, `headers` of its own, each with its line end. */
 static inline int http_refusal(char answer[HTTP_REFUSAL], const char *status, const char *headers,
                                const char *type, const char *message) {
     char body[HTTP_REFUSAL / 2];
-    int length = snprintf(body, sizeof body,
-                          "{\"error\":{\"message\":\"%s\",\"type\":\"%s\",\"param\":null,"
-                          "\"code\":%.3s}}",
-                          message, type, status);
+    int length = snprintf(body, sizeof body, HTTP_ERROR("%s", "%s", "%.3s"), message, type, status);
     return snprintf(answer, HTTP_REFUSAL,
                     "HTTP/1.1 %s\r\nConnection: close\r\n%sContent-Type: application/json\r\n"
                     "Content-Length: %d\r\n\r\n%s",

@@ -49,6 +49,7 @@ struct http {
     struct acceptor *acceptor; /* NULL: no more are taken */
     atomic_int open;           /* exchanges whose answer was not yet fetched */
     atomic_size_t bodies;      /* bytes of bodies that are held */
+    atomic_size_t answers;     /* bytes of answers that clients have yet to fetch */
     pthread_mutex_t lock;      /* of the connections */
     struct connection *connections;
 };
@@ -71,21 +72,31 @@ struct exchange {
     struct MHD_Response *response; /* until it is queued, which keeps it; NULL: there is none */
     int status;
     bool answered, queued;
-    struct buffer out; /* of a stream */
+    struct buffer out; /* of a stream, */
+    size_t fetched;    /* of which the daemon has these first bytes */
     bool ended, failed;
 };
 
 /* ---- Exchanges ---------------------------------------------------------------------------- */
 
-static void drop_body(struct exchange *e) {
+static void forget(struct exchange *e) {
     atomic_fetch_sub(&e->http->bodies, e->body.length);
     buffer_free(&e->body);
+}
+
+/* Whether there is room for so many bytes of an answer, which are counted then. */
+static bool hold(struct http *http, size_t length) {
+    if (atomic_fetch_add(&http->answers, length) + length <= http->handler.most_answers)
+        return true;
+    atomic_fetch_sub(&http->answers, length);
+    return false;
 }
 
 static void release(struct exchange *e) {
     if (atomic_fetch_sub(&e->users, 1) > 1)
         return;
-    drop_body(e);
+    forget(e);
+    atomic_fetch_sub(&e->http->answers, e->out.length - e->fetched);
     buffer_free(&e->out);
     for (size_t i = 0; i < e->n_mark; i++) {
         free(e->marks[i].name);
@@ -292,14 +303,63 @@ static void set_answer(struct exchange *e, const struct http_answer *answer,
     resume(e);
 }
 
-static void answer(struct exchange *e, const struct http_answer *answer) {
-    pthread_mutex_lock(&e->lock);
-    if (!e->answered && !e->gone) {
-        struct MHD_Response *response = MHD_create_response_from_buffer(
-            answer->length, (void *)answer->body, MHD_RESPMEM_MUST_COPY);
-        set_answer(e, answer, response);
+/* A body that was counted. */
+struct held {
+    struct http *http;
+    size_t length;
+    char bytes[];
+};
+
+static void free_held(void *context) {
+    struct held *held = context;
+    atomic_fetch_sub(&held->http->answers, held->length);
+    free(held);
+}
+
+/* NULL when memory is short. */
+static struct MHD_Response *hold_body(struct http *http, const struct http_answer *answer) {
+    struct held *held = malloc(sizeof *held + answer->length);
+    if (!held) {
+        atomic_fetch_sub(&http->answers, answer->length);
+        return NULL;
     }
+    *held = (struct held){http, answer->length};
+    memcpy(held->bytes, answer->body, answer->length);
+    struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback_cls(
+        held->length, held->bytes, free_held, held);
+    if (!response)
+        free_held(held);
+    return response;
+}
+
+static void answer(struct exchange *e, const struct http_answer *answer) {
+    static const struct http_header again[] = {{"Content-Type", "application/json"},
+                                               {"Retry-After", "1"}};
+    static const char full[] =
+        HTTP_ERROR("the answers that clients have yet to fetch leave no room; try again",
+                   "server_error", "503");
+    const struct http_answer refusal = {.status = 503, .headers = again, .n_header = 2};
+    pthread_mutex_lock(&e->lock);
+    if (!e->answered && !e->gone && hold(e->http, answer->length))
+        set_answer(e, answer, hold_body(e->http, answer));
+    else if (!e->answered && !e->gone)
+        set_answer(
+            e, &refusal,
+            MHD_create_response_from_buffer(sizeof full - 1, (void *)full, MHD_RESPMEM_PERSISTENT));
     pthread_mutex_unlock(&e->lock);
+}
+
+/* Takes the first bytes of a stream, so that each is moved about once. */
+static void drop_fetched(struct exchange *e, size_t n) {
+    atomic_fetch_sub(&e->http->answers, n);
+    e->fetched += n;
+    if (e->fetched == e->out.length)
+        buffer_free(&e->out);
+    else if (e->fetched > BLOCK && e->fetched > e->out.length / 2)
+        buffer_drop(&e->out, e->fetched);
+    else
+        return;
+    e->fetched = 0;
 }
 
 /* The daemon has room for `most` bytes of the stream. */
@@ -308,10 +368,10 @@ static ssize_t give_bytes(void *context, uint64_t position, char *bytes, size_t 
     ssize_t n = 0;
     (void)position;
     pthread_mutex_lock(&e->lock);
-    if (e->out.length > 0) {
-        n = (ssize_t)smaller(e->out.length, most);
-        memcpy(bytes, e->out.data, (size_t)n);
-        buffer_drop(&e->out, (size_t)n);
+    if (e->out.length > e->fetched) {
+        n = (ssize_t)smaller(e->out.length - e->fetched, most);
+        memcpy(bytes, e->out.data + e->fetched, (size_t)n);
+        drop_fetched(e, (size_t)n);
     } else if (e->failed) {
         n = MHD_CONTENT_READER_END_WITH_ERROR;
     } else if (e->ended) {
@@ -343,8 +403,13 @@ static void begin(struct exchange *e, const struct http_answer *answer) {
 
 static void send_bytes(struct exchange *e, const void *bytes, size_t length) {
     pthread_mutex_lock(&e->lock);
-    if (!e->gone && !e->failed)
+    if (!e->gone && !e->failed && hold(e->http, length)) {
         e->failed = !buffer_append(&e->out, bytes, length);
+        if (e->failed)
+            atomic_fetch_sub(&e->http->answers, length);
+    } else {
+        e->failed = true;
+    }
     if (e->queued)
         resume(e);
     pthread_mutex_unlock(&e->lock);
@@ -360,7 +425,7 @@ static void end(struct exchange *e) {
 
 static size_t waiting(struct exchange *e) {
     pthread_mutex_lock(&e->lock);
-    size_t n = e->out.length;
+    size_t n = e->out.length - e->fetched;
     pthread_mutex_unlock(&e->lock);
     return n;
 }
@@ -591,8 +656,6 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
         e->headed = true;
         handler->request(handler->context, e, &e->head, e->body.data ? e->body.data : "",
                          e->body.length);
-        drop_body(e);
-        e->body = (struct buffer){0};
     }
     return queue_answer(e, true);
 }
@@ -685,6 +748,7 @@ __attribute__((visibility("default"))) const struct http_module txl_http_module 
     .answer = answer,
     .keep = keep,
     .release = release,
+    .forget = forget,
     .begin = begin,
     .send = send_bytes,
     .end = end,

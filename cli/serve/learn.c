@@ -167,7 +167,8 @@ static void free_learning(struct job *job) {
     free(l);
 }
 
-static const struct job_kind kind = {.run = run, .free = free_learning};
+/* One learner takes as much memory as help says. */
+static const struct job_kind kind = {.run = run, .free = free_learning, .alone = true};
 
 bool learn_take(struct work *work, struct exchange *exchange, const json_t *body,
                 struct problem *problem) {

@@ -151,7 +151,7 @@ static txl_status decode_prompt(struct row *r, size_t end, txl_error *error) {
 
 txl_status row_start(struct row *r, struct reading_desk *desk, txl_error *error) {
     const struct prefix_need need = need_of(r, r->n);
-    bool afresh = r->g->reading.both_sides && !r->scoring;
+    bool afresh = (r->g->reading.both_sides && !r->scoring) || r->in_parts;
     const struct prefix *p = afresh ? NULL : prefixes_find(&desk->prefixes, &need);
     txl_session *session;
     txl_status status = new_session(desk, p ? p->session : desk->fresh, &session, error);

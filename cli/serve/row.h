@@ -44,6 +44,7 @@ struct row {
     size_t n_before;  /* it and what was before: they are no part of the answer */
     char tail;        /* the last byte of what was before, 0: none */
     bool scoring;     /* of the prompt */
+    bool in_parts;    /* what is read is told as it is read, so no kept beginning is used */
     bool alone;       /* with settings of its own, so that no other text goes on from it */
     int64_t top;      /* likeliest tokens of what is drawn; -1: no log-probabilities */
     uint64_t most;    /* tokens to be drawn */
@@ -61,6 +62,7 @@ struct row {
     /* What an answer has told. */
     size_t told;       /* tokens */
     uint64_t told_end; /* code points of the text to their end */
+    size_t text_told;  /* bytes of prompt_text, if it is told in parts */
     bool opened;       /* of a stream: the prompt, or that there is none */
 };
 

@@ -196,15 +196,18 @@ static bool is_told(const struct job *job, const struct row *row, size_t token) 
            !(s->no_eos && row->ids[at] == txl_model_eos(job->work->model.handle));
 }
 
-/* The tokens of the text up to `end` that are not yet told. */
-static json_t *tokens_list(const struct job *job, struct row *row, size_t end) {
-    json_t *list = json_array();
-    int bad = 0;
+/* The tokens of the text up to `end` that are not yet told, as a list. */
+static bool write_tokens(const struct job *job, struct row *row, size_t end, struct buffer *out) {
+    bool good = answer_append(out, "["), some = false;
     row->told = row->told > item_of(job, row)->first ? row->told : item_of(job, row)->first;
-    for (; row->told < end; row->told++)
-        if (is_told(job, row, row->told))
-            bad |= json_array_append_new(list, token_object(job, row, row->told));
-    return output_json_if(bad == 0, list);
+    for (; row->told < end && good; row->told++) {
+        if (!is_told(job, row, row->told))
+            continue;
+        good = (!some || answer_append(out, ",")) &&
+               answer_write(out, token_object(job, row, row->told));
+        some = true;
+    }
+    return good && answer_append(out, "]");
 }
 
 /* Sums the tokens over the regions; returns the sum of all. */
@@ -254,16 +257,18 @@ static json_t *regions_list(const struct regions *regions) {
 }
 
 /* What is known of a text at its end. */
-static json_t *item_object(const struct job *job, struct row *row) {
+static bool write_item(const struct job *job, struct row *row, struct buffer *out) {
     struct item *item = item_of(job, row);
     double nats = sum_regions(job, row);
-    return json_pack(
-        "{s:I, s:O?, s:O?, s:o, s:f, s:f, s:I, s:o, s:o}", "index", (json_int_t)row->prompt, "item",
-        item->item, "condition", item->condition, "text",
-        output_json_bytes(item->regions.text.data ? item->regions.text.data : "",
-                          item->regions.text.length),
-        "nats", nats, "bits", nats / LN_2, "unknown", (json_int_t)row->tokens->unknown, "regions",
-        regions_list(&item->regions), "tokens", tokens_list(job, row, row_prompt_tokens(row)));
+    json_t *object =
+        json_pack("{s:I, s:O?, s:O?, s:o, s:f, s:f, s:I, s:o}", "index", (json_int_t)row->prompt,
+                  "item", item->item, "condition", item->condition, "text",
+                  output_json_bytes(item->regions.text.data ? item->regions.text.data : "",
+                                    item->regions.text.length),
+                  "nats", nats, "bits", nats / LN_2, "unknown", (json_int_t)row->tokens->unknown,
+                  "regions", regions_list(&item->regions));
+    return answer_open(out, object) && answer_append(out, ",\"tokens\":") &&
+           write_tokens(job, row, row_prompt_tokens(row), out) && answer_append(out, "}");
 }
 
 static json_t *answer_object(const struct job *job) {
@@ -285,25 +290,33 @@ static json_t *answer_object(const struct job *job) {
 /* Of a stream: the new tokens of a text, and at its end also its sums. */
 static bool told(struct job *job, struct row *row) {
     size_t scored = row->scores.n > row->n_before ? row->scores.n - row->n_before : 0;
-    if (row->state == ROW_DONE)
-        return job_send(job, item_object(job, row));
-    if (scored <= item_of(job, row)->first || scored <= row->told)
+    struct buffer out = {0};
+    bool good = true;
+    if (row->state != ROW_DONE && (scored <= item_of(job, row)->first || scored <= row->told))
         return true;
-    return job_send(job, json_pack("{s:I, s:o}", "index", (json_int_t)row->prompt, "tokens",
-                                   tokens_list(job, row, scored)));
+    if (row->state == ROW_DONE)
+        good = write_item(job, row, &out);
+    else
+        good = answer_open(&out, json_pack("{s:I}", "index", (json_int_t)row->prompt)) &&
+               answer_append(&out, ",\"tokens\":") && write_tokens(job, row, scored, &out) &&
+               answer_append(&out, "}");
+    good = good && job_send_text(job, &out);
+    buffer_free(&out);
+    return good;
 }
 
 static bool finish(struct job *job) {
-    json_t *object = answer_object(job), *items = json_array();
-    bool good = object && items;
-    if (job->c.stream) {
-        json_decref(items);
-        return job_send(job, object);
-    }
+    struct buffer out = {0};
+    if (job->c.stream)
+        return job_send(job, answer_object(job));
+    bool good = answer_open(&out, answer_object(job)) && answer_append(&out, ",\"items\":[");
     for (size_t i = 0; i < job->n_row && good; i++)
-        good = json_array_append_new(items, item_object(job, &job->rows[i])) == 0;
-    good = json_object_set_new(object, "items", items) == 0 && good;
-    return job_answer(job, output_json_if(good, object));
+        good = (i == 0 || answer_append(&out, ",")) && write_item(job, &job->rows[i], &out);
+    good = good && answer_append(&out, "]}");
+    if (good)
+        job_answer_text(job, &out);
+    buffer_free(&out);
+    return good;
 }
 
 static void free_scoring(struct job *job) {

@@ -256,6 +256,7 @@ static void end_doorman(const struct doorman *d) {
 static void close_server(struct server *s, void *http, const sigset_t *stops) {
     atomic_store(&s->closing, true);
     s->http->quiesce(http);
+    background_end(&s->requests);
     work_end(&s->work, false);
     bool hurried = false;
     for (int i = 0; i < LAST_SECONDS * 20 && !hurried && !work_has_ended(&s->work); i++)
@@ -272,10 +273,11 @@ static bool serve(struct server *s, int listener, double request_seconds) {
     pthread_sigmask(SIG_BLOCK, &stops, NULL); /* of the threads that start now too */
     struct http_handler handler = server_handler(s);
     handler.request_seconds = request_seconds;
-    if (!work_start(&s->work))
+    if (!background_start(&s->requests) || !work_start(&s->work))
         return false;
     void *http = s->http->start(listener, &handler);
     if (!http) {
+        background_end(&s->requests);
         work_end(&s->work, true);
         work_join(&s->work);
         return terminal_error("cannot start to serve: %s", strerror(errno));
@@ -451,8 +453,8 @@ static const struct note notes[] = {
      "begins).\n\n"
      "POST /v1/learn: text, rate (" DYNAMIC_ADAM_DEFAULT "), split, stream: a copy of the model "
      "learns from each segment of the text after it has scored it, as txl ppl --dynamic does, and "
-     "is kept until another is learned. It takes 4 GiB at most. Its id, its nats, and a stream's "
-     "progress.\n\n"
+     "is kept until another is learned. It takes 4 GiB at most; one request learns at a time, and "
+     "the others wait. Its id, its nats, and a stream's progress.\n\n"
      "POST /v1/fill, of an XLNet: text with <mask> in it, pieces, order (left, surest), logprobs, "
      "seed and how tokens are drawn: the filled text, and the objects of txl fill --json. It "
      "continues texts as txl generate does, in rounds of 16 tokens, and scores them from left to "
@@ -460,8 +462,11 @@ static const struct note notes[] = {
      "POST /tokenize, POST /detokenize, GET /tokenizer_info: text to ids and back. GET "
      "/v1/models: the model, its settings, and how tokens are drawn by default. GET /health. GET "
      "/metrics: counts, for Prometheus. GET /: a page to write and to read with.\n\n"
-     "A body has at most 16 MiB, 64 prompts and 1,048,576 tokens, an answer at most 4,194,304 "
-     "log-probabilities. An error is {\"error\": {\"message\", \"type\", \"param\", \"code\"}}; "
+     "A body has at most 16 MiB, 64 prompts and 1,048,576 tokens, and as JSON 1,100,000 values, "
+     "1,024 "
+     "objects and lists, and 4,096 names; an answer has at most 4,194,304 log-probabilities. In a "
+     "stream with echo a long prompt comes in several events. An error is {\"error\": "
+     "{\"message\", \"type\", \"param\", \"code\"}}; "
      "only what is no HTTP, such as a wrong Content-Length, is answered by libmicrohttpd with a "
      "page of its own, and the connection ends. The model's name in a request is ignored."},
     {"Conditioning",
@@ -478,11 +483,15 @@ static const struct note notes[] = {
      "weights; fewer if their memories would take more than 4 GiB. The same request with the same "
      "seed has the same text and numbers, whatever is beside it. The beginnings of the last 8 "
      "prompts are kept, if they take no more than 2 GiB, so that a context with several endings "
-     "is read once. So the server takes at most 6 GiB beside the model, and the memory of texts "
-     "that "
-     "have ended waits for others; what /v1/learn learned takes more. 64 requests may wait; more "
-     "are "
-     "told to try again."},
+     "is read once. So texts take at most 6 GiB beside the model, and the memory of those that "
+     "have "
+     "ended waits for others; what /v1/learn learned takes more. Besides there are bodies of "
+     "requests, 256 MiB of them together, answers that clients have yet to fetch, 512 MiB together "
+     "(beyond that an answer is 503, and a stream ends), 34 MB for the log-probabilities of a "
+     "request, and the answer that is being written.\n\n"
+     "64 requests may wait; more are told to try again (429). So are connections (503, "
+     "Retry-After: "
+     "1) beyond 256, and beyond 64 of one address."},
     {"Who may ask",
      "Programs of this machine, or with --host and --api-key-file others, that have the key as "
      "Authorization: Bearer KEY. A key is the first line of the file, without blanks around it. "

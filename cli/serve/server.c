@@ -19,6 +19,10 @@
 
 /* Bodies that are held at a time, besides one of the largest. */
 enum { MOST_BODIES = 256 << 20 };
+/* Bytes of answers together that clients have yet to fetch. */
+enum { MOST_ANSWERS = 512 << 20 };
+/* A body of more is read in a thread of its own. */
+enum { LARGE_BODY = 1 << 16 };
 
 /* A request that has passed the checks. */
 struct call {
@@ -327,9 +331,8 @@ static void take_head(void *context, struct exchange *exchange, const struct htt
         http_answer_problem(s->http, exchange, &problem);
 }
 
-static void take_request(void *context, struct exchange *exchange, const struct http_head *head,
+static void read_request(struct server *s, struct exchange *exchange, const struct http_head *head,
                          const char *body, size_t length) {
-    struct server *s = context;
     struct problem problem;
     struct call call = {.server = s,
                         .exchange = exchange,
@@ -341,10 +344,49 @@ static void take_request(void *context, struct exchange *exchange, const struct 
     if (post) {
         call.body = body_parse(body, length, &problem);
         good = call.body != NULL;
+        s->http->forget(exchange);
     }
     if (!good || !route->answer(&call, &problem))
         http_answer_problem(s->http, exchange, &problem);
     json_decref(call.body);
+}
+
+/* A request that is read later. */
+struct large_request {
+    struct server *server;
+    struct exchange *exchange;
+    const struct http_head *head;
+    const char *body;
+    size_t length;
+};
+
+static void read_large(void *context) {
+    struct large_request *r = context;
+    read_request(r->server, r->exchange, r->head, r->body, r->length);
+    r->server->http->release(r->exchange);
+    free(r);
+}
+
+static void take_request(void *context, struct exchange *exchange, const struct http_head *head,
+                         const char *body, size_t length) {
+    struct server *s = context;
+    if (length <= LARGE_BODY) {
+        read_request(s, exchange, head, body, length);
+        return;
+    }
+    struct large_request *r = malloc(sizeof *r);
+    if (r) {
+        *r = (struct large_request){s, exchange, head, body, length};
+        s->http->keep(exchange);
+    }
+    if (r && background_do(&s->requests, read_large, r))
+        return;
+    if (r)
+        s->http->release(exchange);
+    free(r);
+    struct problem problem;
+    problem_lacks_memory(&problem);
+    http_answer_problem(s->http, exchange, &problem);
 }
 
 static void refuse_body(void *context, struct exchange *exchange, bool alone) {
@@ -363,5 +405,6 @@ struct http_handler server_handler(struct server *server) {
                                  .request = take_request,
                                  .refuse = refuse_body,
                                  .most_body = MOST_BODY,
-                                 .most_bodies = MOST_BODIES};
+                                 .most_bodies = MOST_BODIES,
+                                 .most_answers = MOST_ANSWERS};
 }

@@ -2,6 +2,7 @@
 #ifndef CLI_SERVER_H
 #define CLI_SERVER_H
 
+#include "background.h"
 #include "cli/generate/generation.h"
 #include "guard.h"
 #include "http.h"
@@ -11,6 +12,7 @@ struct server {
     const struct http_module *http;
     struct guard guard;
     struct work work;
+    struct background requests;    /* with large bodies */
     struct generate_options usual; /* of a request that says nothing else */
     bool has_page;
     int64_t started;

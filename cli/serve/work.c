@@ -5,7 +5,6 @@
 #include "cli/io/terminal.h"
 #include "cli/score/word_rows.h"
 #include "lib/base/error.h"
-#include "lib/base/json_memory.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -18,28 +17,35 @@
 static const size_t MOST_BEHIND = 1 << 20;
 /* A silent stream says that it lives. */
 enum { PING_SECONDS = 15 };
+/* Numbers of an answer that is written in a thread of its own. */
+enum { LONG_ANSWER = 1 << 13 };
 /* The most memory that rows may take together, and kept prefixes. */
 static const uint64_t ROWS_BYTES = (uint64_t)4 << 30, PREFIXES_BYTES = (uint64_t)2 << 30;
 
 /* ---- Answers ------------------------------------------------------------------------------- */
 
-void http_answer_json(const struct http_module *http, struct exchange *exchange, int status,
-                      json_t *object, const struct http_header *headers, size_t n) {
-    static const char lacks[] = "{\"error\":{\"message\":\"out of memory\",\"type\":"
-                                "\"server_error\",\"param\":null,\"code\":500}}";
+static void answer_text(const struct http_module *http, struct exchange *exchange, int status,
+                        const struct buffer *text, const struct http_header *headers, size_t n) {
     struct http_header all[8] = {{"Content-Type", "application/json"},
                                  {"X-Content-Type-Options", "nosniff"}};
-    char *text = object ? json_text(object, ANSWER_FORM) : NULL;
-    json_decref(object);
     size_t n_all = 2;
     for (size_t i = 0; i < n && n_all < sizeof all / sizeof *all; i++)
         all[n_all++] = headers[i];
-    http->answer(exchange, &(struct http_answer){.status = text ? status : 500,
+    http->answer(exchange, &(struct http_answer){.status = status,
                                                  .headers = all,
                                                  .n_header = n_all,
-                                                 .body = text ? text : lacks,
-                                                 .length = strlen(text ? text : lacks)});
-    free(text);
+                                                 .body = text->data,
+                                                 .length = text->length});
+}
+
+void http_answer_json(const struct http_module *http, struct exchange *exchange, int status,
+                      json_t *object, const struct http_header *headers, size_t n) {
+    static char lacks[] = HTTP_ERROR("out of memory", "server_error", "500");
+    const struct buffer lack = {.data = lacks, .length = sizeof lacks - 1};
+    struct buffer text = {0};
+    bool good = answer_write(&text, object);
+    answer_text(http, exchange, good ? status : 500, good ? &text : &lack, headers, n);
+    buffer_free(&text);
 }
 
 void http_answer_problem(const struct http_module *http, struct exchange *exchange,
@@ -54,6 +60,10 @@ bool job_answer(struct job *job, json_t *object) {
     if (good)
         http_answer_json(job->work->http, job->exchange, 200, object, NULL, 0);
     return good;
+}
+
+void job_answer_text(struct job *job, const struct buffer *text) {
+    answer_text(job->work->http, job->exchange, 200, text, NULL, 0);
 }
 
 /* ---- Streams ------------------------------------------------------------------------------- */
@@ -76,15 +86,24 @@ static void send_bytes(struct job *job, const char *bytes, size_t length) {
     job->sent = terminal_seconds();
 }
 
-static bool send_object(struct job *job, json_t *object) {
-    char *text = object ? json_text(object, ANSWER_FORM) : NULL;
-    json_decref(object);
-    if (!text)
-        return false;
+static void send_event(struct job *job, const struct buffer *text) {
     send_bytes(job, "data: ", 6);
-    send_bytes(job, text, strlen(text));
+    send_bytes(job, text->data, text->length);
     send_bytes(job, "\n\n", 2);
-    free(text);
+}
+
+static bool send_object(struct job *job, json_t *object) {
+    struct buffer text = {0};
+    bool good = answer_write(&text, object);
+    if (good)
+        send_event(job, &text);
+    buffer_free(&text);
+    return good;
+}
+
+bool job_send_text(struct job *job, const struct buffer *text) {
+    begin_stream(job);
+    send_event(job, text);
     return true;
 }
 
@@ -101,6 +120,11 @@ static void end_stream(struct job *job) {
 }
 
 /* ---- Jobs ---------------------------------------------------------------------------------- */
+
+/* Whether it takes long to list these tokens. */
+static bool is_much(uint64_t tokens, int64_t top) {
+    return tokens * (uint64_t)(top + 2) > LONG_ANSWER;
+}
 
 struct job *job_new(struct work *work, struct exchange *exchange, const struct job_kind *kind) {
     struct job *job = calloc(1, sizeof *job);
@@ -259,6 +283,8 @@ bool job_open_rows(struct job *job, bool scoring, bool detailed, struct problem 
                             .g = &job->g,
                             .tokens = &c->prompts[prompt],
                             .scoring = scoring,
+                            .in_parts =
+                                c->stream && scoring && is_much(c->prompts[prompt].list.n, c->top),
                             .alone = job->own_settings,
                             .top = c->top,
                             .most = (uint64_t)c->max_tokens};
@@ -370,6 +396,50 @@ static void start_rows(struct work *w) {
     }
 }
 
+/* ---- Large answers ------------------------------------------------------------------------- */
+
+/* Whether to write the answer would hold up the texts of others. */
+static bool is_long(const struct job *job) {
+    return !job->begun && is_much(job->made + (job->rows[0].scoring ? job->read : 0), job->c.top);
+}
+
+/* In the thread of large answers. */
+static void finish_long(void *context) {
+    struct job *job = context;
+    struct problem problem;
+    if (!job->kind->finish(job)) {
+        problem_lacks_memory(&problem);
+        atomic_fetch_add(&job->work->failed, 1);
+        http_answer_problem(job->work->http, job->exchange, &problem);
+    }
+    job_free(job);
+}
+
+/* All rows are done. */
+static void finish_job(struct work *w, struct job *job) {
+    if (!job->kind->finish(job)) {
+        fail_for_memory(job);
+        return;
+    }
+    if (job->begun)
+        end_stream(job);
+    end_job(w, job);
+}
+
+/* Gives away the jobs whose answers are long; nobody here knows them any more. */
+static void hand_over(struct work *w) {
+    for (struct job **place = &w->jobs; *place;) {
+        struct job *job = *place;
+        if (job->is_long && !job->over && background_do(&w->answers, finish_long, job)) {
+            *place = job->next;
+            continue;
+        }
+        if (job->is_long && !job->over)
+            finish_job(w, job);
+        place = &job->next;
+    }
+}
+
 /* What is to be told of a row that went on, and what its end brings. */
 static void tell_row(struct work *w, struct active a) {
     struct job *job = a.job;
@@ -385,13 +455,9 @@ static void tell_row(struct work *w, struct active a) {
     job->made += a.row->made.n;
     if (++job->n_done < job->n_row)
         return;
-    if (!job->kind->finish(job)) {
-        fail_for_memory(job);
-        return;
-    }
-    if (job->begun)
-        end_stream(job);
-    end_job(w, job);
+    job->is_long = is_long(job);
+    if (!job->is_long)
+        finish_job(w, job);
 }
 
 /* Forgets rows that are done. */
@@ -404,12 +470,16 @@ static void sweep_rows(struct work *w) {
     atomic_store(&w->sessions, kept);
 }
 
+static bool is_behind(const struct work *w, const struct job *job) {
+    return job->begun && w->http->waiting(job->exchange) > MOST_BEHIND;
+}
+
 /* Reads a stretch of one prompt, of one after the other. */
 static bool read_some(struct work *w) {
     txl_error error;
     for (size_t i = 0; i < w->n_active; i++) {
         struct active a = w->active[(w->turn + i) % w->n_active];
-        if (a.row->state != ROW_READING)
+        if (a.row->state != ROW_READING || is_behind(w, a.job))
             continue;
         w->turn = (w->turn + i + 1) % w->n_active;
         size_t before = a.row->done;
@@ -422,10 +492,6 @@ static bool read_some(struct work *w) {
         return true;
     }
     return false;
-}
-
-static bool is_behind(const struct work *w, const struct job *job) {
-    return job->begun && w->http->waiting(job->exchange) > MOST_BEHIND;
 }
 
 /* Feeds the rows the tokens that they drew. */
@@ -489,11 +555,21 @@ static bool write_some(struct work *w) {
     return some;
 }
 
+/* Whether a job has to wait for another one that is done alone. */
+static bool has_to_wait(const struct work *w, const struct job *job) {
+    const struct job *other = w->jobs;
+    if (!job->kind->alone || job->runs > 0)
+        return false;
+    while (other && (other->over || !other->kind->alone || other->runs == 0))
+        other = other->next;
+    return other != NULL;
+}
+
 /* Does some of a job that is no rows: of the one of which the least was done. */
 static bool run_one(struct work *w) {
     struct job *best = NULL;
     for (struct job *job = w->jobs; job; job = job->next) {
-        if (job->over || job->n_row > 0)
+        if (job->over || job->n_row > 0 || has_to_wait(w, job))
             continue;
         if (!best || job->runs < best->runs)
             best = job;
@@ -584,6 +660,7 @@ static void *work_thread(void *context) {
         sweep_rows(w);
         some = write_some(w) || some;
         sweep_rows(w);
+        hand_over(w);
         look_after(w);
         free_jobs(w);
         if (!some && w->jobs)
@@ -629,7 +706,7 @@ bool work_has_ended(struct work *w) {
     pthread_mutex_lock(&w->lock);
     bool ended = w->ended;
     pthread_mutex_unlock(&w->lock);
-    return ended;
+    return ended && background_left(&w->answers) == 0;
 }
 
 /* 64 tokens: 69 MB for 267,735 words.  Where positions count from a segment's end, whole segments.
@@ -703,12 +780,15 @@ bool work_open(struct work *w, const txl_settings *settings, size_t parallel) {
 }
 
 bool work_start(struct work *w) {
+    if (!background_start(&w->answers))
+        return false;
     int failed = pthread_create(&w->thread, NULL, work_thread, w);
     return failed == 0 || terminal_error("cannot start a thread: %s", strerror(failed));
 }
 
 void work_join(struct work *w) {
     pthread_join(w->thread, NULL);
+    background_end(&w->answers);
 }
 
 void work_close(struct work *w) {

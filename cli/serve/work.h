@@ -4,6 +4,7 @@
 #ifndef CLI_WORK_H
 #define CLI_WORK_H
 
+#include "background.h"
 #include "completion.h"
 #include "http.h"
 #include "row.h"
@@ -45,6 +46,7 @@ struct job {
     uint64_t name; /* of its answer: none can guess what names the text of another */
     int64_t created;
     bool begun;          /* a stream's head was sent */
+    bool is_long;        /* its rows are done, and its answer takes long to write */
     bool over;           /* it was answered, or nobody waits for the answer */
     double sent;         /* when a stream last sent something */
     uint64_t runs;       /* of a job without rows */
@@ -58,6 +60,7 @@ struct job_kind {
     bool (*told)(struct job *job, struct row *row); /* of a stream: the row has something new */
     bool (*finish)(struct job *job);                /* all rows are done: answers */
     void (*free)(struct job *job);                  /* what is in `more` */
+    bool alone; /* without rows: the next one begins when this one is done */
 };
 
 struct work {
@@ -69,6 +72,8 @@ struct work {
     struct reading_desk desk;
     struct pasts pasts;
     size_t parallel;
+
+    struct background answers; /* large ones */
 
     pthread_t thread;
     pthread_mutex_t lock; /* of what follows */
@@ -115,6 +120,10 @@ bool job_send(struct job *job, json_t *object);
 
 /* Answers with JSON.  Takes the reference. */
 bool job_answer(struct job *job, json_t *object);
+
+/* The same of what is text already. */
+bool job_send_text(struct job *job, const struct buffer *text);
+void job_answer_text(struct job *job, const struct buffer *text);
 
 /* A job for the exchange, with the completion's rows; NULL when memory is short. */
 struct job *job_new(struct work *work, struct exchange *exchange, const struct job_kind *kind);

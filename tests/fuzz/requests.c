@@ -81,6 +81,10 @@ static bool gone(struct exchange *e) {
     return is_gone;
 }
 
+static void forget(struct exchange *e) {
+    (void)e;
+}
+
 static size_t waiting(struct exchange *e) {
     (void)e;
     return 0;
@@ -97,6 +101,7 @@ static const struct http_module module = {.answer = answer,
                                           .end = end,
                                           .keep = keep,
                                           .release = release,
+                                          .forget = forget,
                                           .gone = gone,
                                           .waiting = waiting,
                                           .mark = mark};
@@ -120,10 +125,13 @@ static void open_server(struct server *s, unsigned number) {
     sampling_choose(&s->usual.sampling, s->work.model.handle);
     txl_model_defaults(s->work.model.handle, &settings);
     settings.threads = 1;
-    fuzz_require(work_open(&s->work, &settings, TOGETHER) && work_start(&s->work), "no server");
+    fuzz_require(background_start(&s->requests) && work_open(&s->work, &settings, TOGETHER) &&
+                     work_start(&s->work),
+                 "no server");
 }
 
 static void close_server(struct server *s) {
+    background_end(&s->requests);
     work_end(&s->work, false);
     work_join(&s->work);
     work_close(&s->work);
