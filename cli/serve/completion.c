@@ -430,13 +430,12 @@ static bool read_sampling(struct reader *r) {
     return true;
 }
 
-/* vLLM's range of 64 bits; a negative seed is a fresh one, as llama.cpp has it. */
+/* vLLM's range of 64 bits, of which the lowest count; a negative seed is a fresh one, as llama.cpp
+ * has it. */
 static bool read_seed(struct reader *r) {
     int64_t seed = -1;
     if (!body_integer(r->body, "seed", INT64_MIN, INT64_MAX, &seed, r->problem))
         return false;
-    if (seed >= 0)
-        seed %= (int64_t)MOST_INTEGER + 1;
     return sampling_seed(seed < 0 ? INTEGER_UNSET : seed, &r->c->seed) ||
            problem_set(r->problem, 500, "seed", "cannot draw a seed");
 }
