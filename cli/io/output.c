@@ -237,6 +237,59 @@ int output_standard_handle(const struct stat *file) {
     return -1;
 }
 
+/* What a stream writes to.  A write that fails may be noticed long after it, when errno tells of
+ * something else, so its error is kept. */
+struct file_sink {
+    int handle, error;
+};
+
+static ssize_t sink_write(void *cookie, const char *bytes, size_t size) {
+    struct file_sink *sink = cookie;
+    size_t done = 0;
+    while (done < size) {
+        ssize_t n = write(sink->handle, bytes + done, size - done);
+        if (n < 0 && errno == EINTR && !signals_stopped())
+            continue;
+        if (n < 0) {
+            sink->error = sink->error != 0 ? sink->error : errno;
+            break; /* what is missing is an error to stdio */
+        }
+        done += (size_t)n;
+    }
+    return (ssize_t)done;
+}
+
+static int sink_seek(void *cookie, off64_t *offset, int whence) {
+    *offset = lseek(((struct file_sink *)cookie)->handle, *offset, whence);
+    return *offset < 0 ? -1 : 0;
+}
+
+static int sink_close(void *cookie) {
+    struct file_sink *sink = cookie;
+    int closed = close(sink->handle);
+    free(sink);
+    return closed;
+}
+
+/* A stream to the open file, which it closes; or closes the handle. */
+static FILE *open_sink(int handle, struct file_sink **sink) {
+    const cookie_io_functions_t functions = {
+        .write = sink_write, .seek = sink_seek, .close = sink_close};
+    *sink = handle < 0 ? NULL : malloc(sizeof **sink);
+    FILE *stream = NULL;
+    if (*sink) {
+        **sink = (struct file_sink){handle, 0};
+        stream = fopencookie(*sink, "w", functions);
+    }
+    if (!stream && handle >= 0)
+        close(handle);
+    if (!stream) {
+        free(*sink);
+        *sink = NULL;
+    }
+    return stream;
+}
+
 /* Another stream to the same open file; the handle stays open when the stream is closed. */
 static FILE *open_again(int handle) {
     int again = fcntl(handle, F_DUPFD_CLOEXEC, 0);
@@ -279,7 +332,7 @@ static bool open_whole(struct outfile *file) {
     if (output_file_open(&file->whole, file->name, &error)) {
         terminal_error("%s", error.message);
     } else {
-        file->stream = open_again(file->whole.file);
+        file->stream = open_sink(fcntl(file->whole.file, F_DUPFD_CLOEXEC, 0), &file->sink);
         if (!file->stream)
             terminal_error("%s: %s", file->name, strerror(errno));
     }
@@ -290,10 +343,23 @@ static bool open_whole(struct outfile *file) {
     return file->stream != NULL;
 }
 
+/* Opens what is no file to be put in place, as output_open_special does. */
+static void open_special(struct outfile *file, bool *special) {
+    struct stat about;
+    FILE *stream = output_open_special(file->name, special);
+    if (!stream)
+        return;
+    bool shared = fstat(fileno(stream), &about) == 0 && output_standard_handle(&about) >= 0;
+    file->stream = open_sink(fcntl(fileno(stream), F_DUPFD_CLOEXEC, 0), &file->sink);
+    if (file->stream && shared)
+        setvbuf(file->stream, NULL, _IOLBF, BUFSIZ);
+    fclose(stream);
+}
+
 bool outfile_open(struct outfile *file, const char *path) {
     bool special;
     *file = (struct outfile){.name = path, .has_reader = true};
-    file->stream = output_open_special(path, &special);
+    open_special(file, &special);
     file->is_whole = !special;
     file->open = special ? file->stream != NULL : open_whole(file);
     if (special && !file->stream && !signals_stopped())
@@ -301,8 +367,14 @@ bool outfile_open(struct outfile *file, const char *path) {
     return file->open;
 }
 
-/* Reports the first failure, while errno still tells its cause. */
+int outfile_handle(const struct outfile *file) {
+    return file->sink->handle;
+}
+
+/* Reports the first failure, with the error of the write that failed. */
 static bool note_file_failure(struct outfile *file) {
+    if (file->sink && file->sink->error != 0)
+        errno = file->sink->error;
     if (!file->failed && errno == EPIPE) {
         state.closed = true;
         file->has_reader = false;
@@ -324,7 +396,9 @@ static bool note_whole(txl_status status, const txl_error *error) {
 }
 
 static bool finish(struct outfile *file) {
-    bool written = outfile_usable(file);
+    bool written = fflush(file->stream) == 0 && outfile_usable(file);
+    written = written || note_file_failure(file);
+    file->sink = NULL; /* closing frees it */
     written = (fclose(file->stream) == 0 || note_file_failure(file)) && written;
     file->stream = NULL;
     if (!written || !file->is_whole)

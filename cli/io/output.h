@@ -98,12 +98,16 @@ struct outfile {
     struct output_file whole;
     bool open; /* also after the stream is closed, until it is put in place or abandoned */
     bool failed, has_reader;
+    struct file_sink *sink; /* the stream's own; NULL: it is not open */
 };
 
 /* "-" is standard output.  A pipe waits for its reader.  False with the error printed, or when a
  * signal ended the waiting.  The path must live as long as the file.  Afterwards end with
  * outfile_commit or outfile_abandon. */
 bool outfile_open(struct outfile *file, const char *path);
+
+/* The open file behind the stream. */
+int outfile_handle(const struct outfile *file);
 
 /* False when there is no use in going on: a pipe's reader is gone, which counts as standard
  * output's, or a write failed (the first failure prints its error). */

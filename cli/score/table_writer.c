@@ -159,7 +159,7 @@ void table_take_back(struct table *table) {
     table->n_partial = 0;
     if (table->mark < 0 || fflush(table->file.stream) != 0)
         return;
-    if (ftruncate(fileno(table->file.stream), table->mark) == 0)
+    if (ftruncate(outfile_handle(&table->file), table->mark) == 0)
         fseeko(table->file.stream, table->mark, SEEK_SET);
 }
 
