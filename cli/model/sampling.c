@@ -74,43 +74,38 @@ bool sampling_history(const struct sampling_options *options, txl_history **hist
 /* What results state: a whole number or a real one. */
 struct stated {
     const char *key;
+    bool given; /* else it changes nothing, and is not stated */
     bool whole;
     double value;
 };
 
-/* Lists what is stated in stated[], and returns how many. */
-static size_t list_stated(const struct sampling_options *o, struct stated stated[8]) {
-    size_t n = 0;
-    stated[n++] = (struct stated){"temperature", false, o->temperature};
-    stated[n++] = (struct stated){"top_k", true, (double)o->top_k};
-    stated[n++] = (struct stated){"top_p", false, o->top_p};
-    if (o->min_p > 0)
-        stated[n++] = (struct stated){"min_p", false, o->min_p};
-    if (o->typical < 1)
-        stated[n++] = (struct stated){"typical", false, o->typical};
-    if (penalises(o)) {
-        stated[n++] = (struct stated){"repetition_penalty", false, o->repetition_penalty};
-        stated[n++] = (struct stated){"repeat_last", true, (double)repeat_last(o)};
+/* All of them: a list that is as long as it is. */
+#define STATED(o)                                                                                  \
+    {                                                                                              \
+        {"temperature", true, false, (o)->temperature}, {"top_k", true, true, (double)(o)->top_k}, \
+            {"top_p", true, false, (o)->top_p}, {"min_p", (o)->min_p > 0, false, (o)->min_p},      \
+            {"typical", (o)->typical < 1, false, (o)->typical},                                    \
+            {"repetition_penalty", penalises(o), false, (o)->repetition_penalty},                  \
+            {"repeat_last", penalises(o), true, (double)repeat_last(o)},                           \
+            {"no_repeat_ngram", (o)->no_repeat_ngram > 0, true, (double)(o)->no_repeat_ngram},     \
     }
-    if (o->no_repeat_ngram > 0)
-        stated[n++] = (struct stated){"no_repeat_ngram", true, (double)o->no_repeat_ngram};
-    return n;
-}
 
 bool sampling_to_json(json_t *object, const struct sampling_options *o) {
-    struct stated stated[8];
+    const struct stated stated[] = STATED(o);
     int bad = 0;
-    for (size_t i = 0, n = list_stated(o, stated); i < n; i++)
-        bad |= json_object_set_new(object, stated[i].key,
-                                   stated[i].whole ? json_integer((json_int_t)stated[i].value)
-                                                   : json_real(stated[i].value));
+    for (size_t i = 0; i < sizeof stated / sizeof *stated; i++)
+        if (stated[i].given)
+            bad |= json_object_set_new(object, stated[i].key,
+                                       stated[i].whole ? json_integer((json_int_t)stated[i].value)
+                                                       : json_real(stated[i].value));
     return bad == 0;
 }
 
 void sampling_to_text(char *text, size_t size, const struct sampling_options *o) {
-    struct stated stated[8];
+    const struct stated stated[] = STATED(o);
     struct fixed_line line = fixed_line(text, size);
-    for (size_t i = 0, n = list_stated(o, stated); i < n; i++)
-        fixed_line_add(&line, stated[i].whole ? "%s%s=%.0f" : "%s%s=%g", i > 0 ? " " : "",
-                       stated[i].key, stated[i].value);
+    for (size_t i = 0; i < sizeof stated / sizeof *stated; i++)
+        if (stated[i].given)
+            fixed_line_add(&line, stated[i].whole ? "%s%s=%.0f" : "%s%s=%g", i > 0 ? " " : "",
+                           stated[i].key, stated[i].value);
 }
