@@ -31,8 +31,7 @@ static void begin(struct exchange *e, const struct http_answer *a) {
 }
 
 static void send_bytes(struct exchange *e, const void *bytes, size_t length) {
-    (void)length;
-    atomic_fetch_add(&e->events, memcmp(bytes, "data: ", 6) == 0);
+    atomic_fetch_add(&e->events, length >= 6 && memcmp(bytes, "data: ", 6) == 0);
 }
 
 static void end(struct exchange *e) {
