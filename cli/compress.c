@@ -438,9 +438,12 @@ static bool check_output(const struct run *run, const char *input, const char *o
     return named_files_check(run->named, n + 2); /* inputs that are still to be read */
 }
 
-/* Links are passed over, as a folder may have both a file and links to it. */
+/* Links are passed over, as a folder may have both a file and links to it.  Those to pipes are what a shell names for
+ * `<(...)`, and /dev has those to what is open: no folder of files has either. */
 static bool is_skipped(const struct run *run, const char *input) {
     struct stat about;
+    if (strncmp(input, "/dev/", 5) == 0 || (stat(input, &about) == 0 && !S_ISREG(about.st_mode)))
+        return false;
     if (run->options->force || is_standard_input(input) || lstat(input, &about) != 0 ||
         !S_ISLNK(about.st_mode))
         return false;

@@ -138,12 +138,23 @@ static txl_status refuse_variants(struct recognition *s) {
     return TXL_OK;
 }
 
+/* Hugging Face's TransfoXLModel is saved without its softmax, alone or in a classifier. */
+static txl_status refuse_headless(struct recognition *s) {
+    if (names_which(s->names, EMBEDDING_WEIGHT, 0) < 0)
+        return recognise_nothing(s->recognised, "crit.out_layers.0.bias", s->error);
+    return txl_fail(s->error, TXL_UNSUPPORTED,
+                    "%s: a Transformer-XL without its softmax (no tensor crit.out_layers.0.bias): "
+                    "it is no language model; convert the model that it was made from, saved from "
+                    "TransfoXLLMHeadModel (for example transfo-xl-wt103)",
+                    s->path);
+}
+
 /* Others have built on the authors' layers (REMI's normal_embed and normal_softmax). */
 static txl_status refuse_other_code(struct recognition *s) {
     if (names_which(s->names, SOFTMAX_BIAS, 0) >= 0)
         return TXL_OK;
     if (!s->tensorflow)
-        return recognise_nothing(s->recognised, "crit.out_layers.0.bias", s->error);
+        return refuse_headless(s);
     return txl_fail(s->error, TXL_UNSUPPORTED,
                     "%s: the layers are a Transformer-XL's, but there is no tensor named %s: its "
                     "variables are those of other code, such as REMI's; save it again under the "

@@ -931,7 +931,7 @@ TEST(other_models_are_refused) {
     assert_state_refused(&state, &o, TXL_UNSUPPORTED, "sample_softmax");
     strcpy(bias->name, "head.bias");
     assert_state_refused(&state, &o, TXL_UNSUPPORTED,
-                         "not a Transformer-XL: no tensor named crit.out_layers.0.bias");
+                         "a Transformer-XL without its softmax (no tensor crit.out_layers.0.bias)");
     struct state part = {.tensor = {*bias}, .n = 1};
     assert_state_refused(&part, &o, TXL_UNSUPPORTED,
                          "not a Transformer-XL: no tensor named layers.0.");
