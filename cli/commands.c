@@ -18,9 +18,49 @@ const struct command *command_find(const char *name) {
     return strcmp(manual_command.name, name) == 0 ? &manual_command : NULL;
 }
 
+/* What people call the work of a command, and other programs theirs; NULL: no such name. */
+static const char *known_elsewhere(const char *name) {
+    static const struct {
+        const char *theirs, *ours;
+    } names[] = {{"perplexity", "ppl"},
+                 {"score", "ppl"},
+                 {"surprise", "ppl"},
+                 {"surprisal", "ppl"},
+                 {"eval", "ppl"},
+                 {"evaluate", "ppl"},
+                 {"test", "ppl"},
+                 {"sample", "generate"},
+                 {"complete", "generate"},
+                 {"chat", "generate"},
+                 {"run", "generate"},
+                 {"write", "generate"},
+                 {"encode", "tokenize"},
+                 {"decode", "tokenize"},
+                 {"detokenize", "tokenize"},
+                 {"mask", "fill"},
+                 {"cloze", "fill"},
+                 {"finetune", "train"},
+                 {"fine-tune", "train"},
+                 {"quantize", "convert"},
+                 {"import", "convert"},
+                 {"export", "convert"},
+                 {"benchmark", "bench"},
+                 {"speed", "bench"},
+                 {"server", "serve"},
+                 {"check", "verify"},
+                 {"show", "info"},
+                 {"inspect", "info"},
+                 {"uncompress", "decompress"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i].theirs, name) == 0)
+            return names[i].ours;
+    return NULL;
+}
+
 int command_unknown(const struct command *by, const char *name) {
+    const char *meant = known_elsewhere(name);
     struct nearest nearest = nearest_to(name);
     for (size_t i = 0; commands[i]; i++)
         nearest_try(&nearest, commands[i]->name);
-    return options_unknown(by, "command", "", name, nearest_name(&nearest));
+    return options_unknown(by, "command", "", name, meant ? meant : nearest_name(&nearest));
 }

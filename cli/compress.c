@@ -11,6 +11,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -375,6 +376,23 @@ static bool has_suffix(const char *path) {
     return length > suffix && strcmp(path + length - suffix, SUFFIX) == 0;
 }
 
+/* Whether a file holds something else than a compressed text; of a pipe nothing is known before it
+ * is read. */
+static bool is_other_file(const char *path) {
+    static const char magic[4] = "\x93TXZ";
+    char start[sizeof magic];
+    struct stat about;
+    if (stat(path, &about) != 0 || !S_ISREG(about.st_mode))
+        return false;
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return false;
+    const bool other = read(file, start, sizeof start) != (ssize_t)sizeof start ||
+                       memcmp(start, magic, sizeof magic) != 0;
+    close(file);
+    return other;
+}
+
 /* Where the result of `input` goes: NULL for nowhere; *made is to be freed.  False with the error
  * printed. */
 static bool name_output(const struct run *run, const char *input, const char **output,
@@ -387,6 +405,8 @@ static bool name_output(const struct run *run, const char *input, const char **o
                                                          : "";
     if (!*output || **output != '\0')
         return true;
+    if (run->decompresses && !has_suffix(input) && is_other_file(input))
+        return terminal_error("%s: not a compressed text (txl compress makes one)", input);
     if (run->decompresses && !has_suffix(input)) {
         return terminal_error("%s: the name does not end in " SUFFIX "; name the output with -o",
                               input);
@@ -438,7 +458,8 @@ static bool check_output(const struct run *run, const char *input, const char *o
     return named_files_check(run->named, n + 2); /* inputs that are still to be read */
 }
 
-/* Links are passed over, as a folder may have both a file and links to it.  Those to pipes are what a shell names for
+/* Links are passed over, as a folder may have both a file and links to it.  Those to pipes are what
+ * a shell names for
  * `<(...)`, and /dev has those to what is open: no folder of files has either. */
 static bool is_skipped(const struct run *run, const char *input) {
     struct stat about;
@@ -656,8 +677,7 @@ static const struct compress_options compressing, decompressing = {.decompress =
         OPTION_ROW("salvage", OPTION_FLAG, PLACE(salvage),                                         \
                    "write what is intact of damaged compressed FILEs, and say what is lost")
 
-#define COMMON_ROWS_AS_ZSTD                                                                        \
-    COMMON_ROWS_WITH('T', 0, "use N threads; 0: one for each processor", "0")
+#define COMMON_ROWS_AS_ZSTD COMMON_ROWS_WITH('T')
 
 static const struct option_row compress_rows[] = {
     OUTPUT_ROWS,

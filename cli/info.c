@@ -330,7 +330,8 @@ static bool print_file(const char *path, const struct info_options *options, boo
                          ? describe_weights(path, options, &error)
                          : describe_checkpoint(path, options, &error);
     if (!object) {
-        terminal_error("%s", error.message);
+        terminal_error("%s%s", error.message,
+                       strstr(error.message, "TXL_MODEL") ? "" : model_origin(path));
         if (options->json)
             output_json_failure(path ? path : BUILT_IN);
         return false;

@@ -3,6 +3,7 @@
 #include "cli/io/output.h"
 #include "cli/io/signals.h"
 #include "cli/io/terminal.h"
+#include "cli/model/model.h"
 #include "commands.h"
 #include "txl.h"
 
@@ -17,7 +18,12 @@ static bool verify_file(const char *path, bool quiet) {
     txl_error error;
     progress_start(&progress, path, "MiB");
     signals_set_mapped(path);
-    txl_status status = txl_file_verify(path, show_progress, &progress, &error);
+    size_t size;
+    const void *built_in = model_built_in(&size);
+    txl_status status =
+        model_is_built_in(path)
+            ? txl_memory_verify(built_in, size, path, show_progress, &progress, &error)
+            : txl_file_verify(path, show_progress, &progress, &error);
     signals_set_mapped(NULL);
     progress_end(&progress);
     bool good = terminal_report(status, &error);
@@ -41,7 +47,7 @@ static int run(const struct command *command, void *values, struct operands *fil
 static const struct option_row options[] = {FILES_FROM_ROW("Input"), COMMON_ROWS, {0}};
 
 static const struct operand_row operands[] = {
-    {.name = "FILE", .help = "weights file", .repeats = true}, {0}};
+    {.name = "FILE", .help = "weights file, or " BUILT_IN, .repeats = true, .model = true}, {0}};
 
 static const struct example examples[] = {
     {"txl verify wt103.txl", "look for damage after a download or a copy"},

@@ -251,6 +251,11 @@ TXL_API void txl_model_tensor(const txl_model *model, size_t i, txl_tensor *tens
 TXL_API txl_status txl_file_verify(const char *path, bool (*progress)(void *, uint64_t, uint64_t),
                                    void *context, txl_error *error);
 
+/* The same of a weights file in memory, data[size], which messages call `name`. */
+TXL_API txl_status txl_memory_verify(const void *data, size_t size, const char *name,
+                                     bool (*progress)(void *, uint64_t, uint64_t), void *context,
+                                     txl_error *error);
+
 /* The txl_model_checksum of the weights file at `path`, read from its header. */
 TXL_API txl_status txl_file_checksum(const char *path, uint64_t *checksum, txl_error *error);
 

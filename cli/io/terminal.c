@@ -170,8 +170,9 @@ static void format_duration(double seconds, char *text, size_t size) {
 static void format_figures(const struct progress *progress, double now, double fraction,
                            uint64_t count, char *text, size_t size) {
     double elapsed = now - progress->start;
-    size_t n = (size_t)snprintf(text, size, "%llu %s, %.0f %s/s", (unsigned long long)count,
-                                progress->unit, (double)count / elapsed, progress->unit);
+    size_t n = (size_t)snprintf(text, size, "%llu %s, %.0f %.*s/s", (unsigned long long)count,
+                                progress->unit, (double)count / elapsed,
+                                (int)strcspn(progress->unit, " "), progress->unit);
     if (fraction > progress->before && n < size) {
         char left[32];
         double done = fraction - progress->before;

@@ -61,9 +61,10 @@ double terminal_seconds(void);
 struct progress {
     const char *task; /* what is being worked on */
     bool figures;     /* the task is not a name, but figures between commas: most important first */
-    const char *unit; /* plural, of what is counted */
-    bool off;         /* no progress, because the work itself is visible */
-    double before;    /* the fraction done before the start */
+    const char
+        *unit;     /* plural, of what is counted; after a blank, what is added to the count alone */
+    bool off;      /* no progress, because the work itself is visible */
+    double before; /* the fraction done before the start */
     double start, shown;
 };
 

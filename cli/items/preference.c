@@ -351,8 +351,8 @@ bool preference_print(const struct preference *p, const char *name) {
     if (p->region >= 0)
         snprintf(region, sizeof region, " in region %" PRId64, p->region);
     if (p->all.pairs == 0)
-        return output_line("%s: no item has both %.*s and %.*s", name, (int)p->n_a, p->a,
-                           (int)p->n_b, p->b);
+        return output_line("%s: no item has both %.*s and %.*s%s", name, (int)p->n_a, p->a,
+                           (int)p->n_b, p->b, region);
     if (asprintf(&who, "%s: %.*s has fewer nats than %.*s%s", name, (int)p->n_a, p->a, (int)p->n_b,
                  p->b, region) < 0)
         return output_lacks_memory();

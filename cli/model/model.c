@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 /* The weights file that is part of the program (default_model.c). */
 extern const unsigned char txl_default_model[];
@@ -23,6 +24,27 @@ const void *model_built_in(size_t *size) {
     return txl_default_model;
 }
 
+const char *model_origin(const char *path) {
+    const char *named = model_environment();
+    return named && path && strcmp(path, named) == 0 ? " (TXL_MODEL in the environment)" : "";
+}
+
+/* Says of a path that is no weights file what it is, and where it came from. */
+static void explain(const char *path, txl_error *error) {
+    const txl_error told = *error;
+    const int room = (int)sizeof error->message / 3; /* for what is of any length */
+    struct stat about;
+    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode))
+        snprintf(error->message, sizeof error->message,
+                 "%.*s: a folder, not a weights file; txl convert %.*s -o MODEL.txl makes one of a "
+                 "checkpoint%s",
+                 room, path, room, path, model_origin(path));
+    else
+        snprintf(error->message, sizeof error->message, "%.*s%s",
+                 (int)(sizeof error->message - strlen(model_origin(path)) - 1), told.message,
+                 model_origin(path));
+}
+
 txl_status model_open_file(struct model *model, const char *path, int threads, bool low_memory,
                            txl_error *error) {
     static const char name[] = "the built-in model";
@@ -35,8 +57,11 @@ txl_status model_open_file(struct model *model, const char *path, int threads, b
                    ? txl_model_open_memory_compressed(data, size, name, threads, handle, error)
                    : txl_model_open_memory(data, size, name, threads, handle, error);
     signals_set_mapped(path);
-    return low_memory ? txl_model_open_compressed(path, threads, handle, error)
-                      : txl_model_open(path, threads, handle, error);
+    txl_status status = low_memory ? txl_model_open_compressed(path, threads, handle, error)
+                                   : txl_model_open(path, threads, handle, error);
+    if (status)
+        explain(path, error);
+    return status;
 }
 
 const char *model_environment(void) {

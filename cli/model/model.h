@@ -28,6 +28,9 @@ txl_status model_open_file(struct model *model, const char *path, int threads, b
 /* $TXL_MODEL, or NULL where it names none. */
 const char *model_environment(void);
 
+/* What a message adds to a path that $TXL_MODEL names, as the command line may not; else "". */
+const char *model_origin(const char *path);
+
 /* The checksum that tells models apart, as 16 hexadecimal digits. */
 struct model_checksum {
     char text[17];

@@ -488,6 +488,31 @@ static const char *gone(const struct command *command, const char *name) {
     return NULL;
 }
 
+static bool has_option(const struct command *command, const char *name) {
+    const struct option_row *row = command->options;
+    while (row->name && strcmp(row->name, name) != 0)
+        row++;
+    return row->name;
+}
+
+/* Of a command whose results go to standard output: what names a file with -o elsewhere. */
+static int no_output_option(const struct command *command, const char *mark, const char *name) {
+    static const char *const tables[] = {"per-token", "per-text", "per-region"};
+    const char *table = NULL;
+    for (size_t i = 0; i < sizeof tables / sizeof *tables && !table; i++)
+        table = has_option(command, tables[i]) ? tables[i] : NULL;
+    if (table)
+        return options_wrong(command,
+                             "unknown option '%s%s': the result goes to standard output, which "
+                             ">FILE keeps, and tables to --%s FILE.csv and its like",
+                             mark, name, table);
+    return options_wrong(command,
+                         "unknown option '%s%s': the result goes to standard output, which >FILE "
+                         "keeps%s",
+                         mark, name,
+                         has_option(command, "json") ? ", with --json for programs" : "");
+}
+
 /* Reports an unknown long option, whose name =VALUE may follow. */
 static int unknown_option(const struct command *command, const char *text) {
     char name[64];
@@ -496,6 +521,8 @@ static int unknown_option(const struct command *command, const char *text) {
     const char *instead = gone(command, name);
     if (instead)
         return options_wrong(command, "--%s is gone: %s", name, instead);
+    if ((strcmp(name, "output") == 0 || strcmp(name, "csv") == 0) && !has_option(command, "output"))
+        return no_output_option(command, "--", name);
     struct nearest nearest = nearest_to(name);
     for (const struct option_row *row = command->options; row->name; row++)
         nearest_try(&nearest, row->name);
@@ -509,6 +536,8 @@ static int wrong_option(const struct command *command, int result, char **argv) 
         return options_wrong(command, "'%s' needs an argument", text);
     if (optopt >= ROW_VALUE)
         return options_wrong(command, "'%s' takes no argument", text);
+    if (optopt == 'o' && !has_option(command, "output"))
+        return no_output_option(command, "-", "o");
     if (optopt != 0)
         return options_wrong(command, "unknown option '-%c'", optopt);
     return unknown_option(command, text);

@@ -159,13 +159,13 @@ struct common_options {
 
 extern const char *const options_invalid[]; /* refuse, replace */
 
-#define COMMON_ROWS COMMON_ROWS_WITH('\0', 1, "use N threads", "one for each processor")
+#define COMMON_ROWS COMMON_ROWS_WITH('\0')
 
-/* With a letter for --threads, and the least number of them. */
-#define COMMON_ROWS_WITH(threads_letter, threads_least, threads_help, threads_standard)            \
+/* With a letter for --threads. */
+#define COMMON_ROWS_WITH(threads_letter)                                                           \
     OPTION_ROW("threads", OPTION_INTEGER, offsetof(struct common_options, threads),                \
-               (threads_help), .section = "General", .letter = (threads_letter),                   \
-               .standard = (threads_standard), .least = (threads_least), .most = 65536),           \
+               "use N threads; 0: one for each processor", .section = "General",                   \
+               .letter = (threads_letter), .standard = "0", .most = 65536),                        \
         OPTION_ROW("summary", OPTION_FLAG, offsetof(struct common_options, summary),               \
                    "print the summary line on a terminal too, and with --quiet"),                  \
         PLAIN_ROWS

@@ -425,8 +425,8 @@ static const struct option_row options[] = {
     {"compare", OPTION_STRING, PLACE(compare),
      "let requests score texts with another model of the same vocabulary too",
      .argument = "OTHER.txl", .file = FILE_MODEL},
-    {"threads", OPTION_INTEGER, PLACE(common.threads), "use N threads", .section = "General",
-     .standard = "one for each processor", .least = 1, .most = 65536},
+    {"threads", OPTION_INTEGER, PLACE(common.threads), "use N threads; 0: one for each processor",
+     .section = "General", .standard = "0", .most = 65536},
     PLAIN_ROWS,
     {0}};
 

@@ -228,7 +228,7 @@ static bool read_text(struct train *t, const txl_model *model) {
                                    .unknown = unknown_add,
                                    .unknown_context = &t->unknown};
     txl_error error;
-    t->whole.name = t->text.n == 1 ? t->text.input[0].name : "the texts, one after the other";
+    t->whole.name = train_text_name(&t->text);
     if (txl_ids_new(txl_model_n_token(model), &t->ids, &error))
         return terminal_error("%s", error.message);
     if (!token_reader_open(&t->reader, model, &t->whole, &encoding, t->run.ids))

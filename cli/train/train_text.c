@@ -150,6 +150,10 @@ static txl_status add_heldout_symbol(void *context, const txl_symbol *symbol, tx
     return txl_fail(error, TXL_MEMORY, "out of memory");
 }
 
+const char *train_text_name(const struct train_text *text) {
+    return text->n == 1 ? text->input[0].name : "the texts, one after the other";
+}
+
 bool heldout_read(struct heldout *h, const txl_model *model, const char *path,
                   const struct train_text *text, bool raw, bool skip_unknown) {
     const bool ids = text->ids;
@@ -178,7 +182,14 @@ bool heldout_read(struct heldout *h, const txl_model *model, const char *path,
     if (good)
         unknown_note(&h->unknown, h->name, txl_model_unk(model) >= 0);
     if (good && h->list.n < 2) {
-        terminal_error("%s: fewer than two tokens, so there is nothing to score", h->name);
+        if (path)
+            terminal_error("%s: fewer than two tokens, so there is nothing to score", h->name);
+        else
+            terminal_error(
+                "%s: too short: the part of it that is held out has fewer than two tokens, "
+                "so there is nothing to score; train on a longer text, or name another "
+                "with --valid",
+                train_text_name(text));
         good = false;
     }
     return good;

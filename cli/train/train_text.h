@@ -28,6 +28,9 @@ struct train_text {
 bool train_text_open(struct train_text *text, char **paths, int n);
 void train_text_close(struct train_text *text);
 
+/* What messages call them. */
+const char *train_text_name(const struct train_text *text);
+
 /* Reads all texts from their start, one after the other, as one text, and passes the part to train
  * on to `take`, which ends the reading if it returns anything but TXL_OK.  TXL_STOPPED after a
  * signal; every other failure has printed its error. */

@@ -227,7 +227,8 @@ static txl_status read_source(struct checkpoint *checkpoint, struct checkpoint_s
     if (has_brace)
         return safetensors_read(checkpoint, source, error);
     return txl_fail(error, TXL_UNSUPPORTED,
-                    "%s: neither a torch.save nor a safetensors file; it begins with the bytes "
+                    "%s: neither a weights file of txl (.txl) nor a checkpoint (torch.save, "
+                    "safetensors); it begins with the bytes "
                     "%02x %02x",
                     file->path, file->data[0], file->size > 1 ? file->data[1] : 0);
 }
@@ -445,6 +446,19 @@ static txl_status choose(const char *path, char **chosen, txl_error *error) {
     return status;
 }
 
+/* Whether the path of nothing that is there looks like an address, or like OWNER/NAME of a hub. */
+static bool is_elsewhere(const char *path) {
+    const char *slash = strchr(path, '/');
+    char owner[NAME_MAX + 1];
+    if (strstr(path, "://"))
+        return true;
+    if (!slash || strchr(slash + 1, '/') || strchr("./~", *path) || slash - path > NAME_MAX)
+        return false;
+    snprintf(owner, sizeof owner, "%.*s", (int)(slash - path), path);
+    struct stat about;
+    return stat(owner, &about) != 0;
+}
+
 /* The file to open for `path`: `*chosen`, or if that stays NULL `path` itself. */
 static txl_status find_file(const char *path, char **chosen, txl_error *error) {
     struct stat about;
@@ -455,6 +469,11 @@ static txl_status find_file(const char *path, char **chosen, txl_error *error) {
         return txl_fail_memory(error, "a file name", strlen(path));
     if (is_there(*chosen)) /* no file has a TensorFlow checkpoint's own name */
         return TXL_OK;
+    if (failure == ENOENT && is_elsewhere(path))
+        return txl_fail(error, TXL_IO,
+                        "%s: not on this machine, and txl downloads nothing; fetch the model and "
+                        "name its folder",
+                        path);
     return txl_fail(error, TXL_IO, "%s: %s", path, strerror(failure));
 }
 

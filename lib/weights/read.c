@@ -368,6 +368,18 @@ txl_status txl_file_verify(const char *path, bool (*progress)(void *, uint64_t, 
     return status;
 }
 
+txl_status txl_memory_verify(const void *data, size_t size, const char *name,
+                             bool (*progress)(void *, uint64_t, uint64_t), void *context,
+                             txl_error *error) {
+    struct weights *w;
+    txl_status status = weights_open_memory(data, size, name, &w, error);
+    if (status)
+        return status;
+    status = weights_verify(w, progress, context, error);
+    weights_close(w);
+    return status;
+}
+
 txl_status txl_file_checksum(const char *path, uint64_t *checksum, txl_error *error) {
     struct weights *w;
     txl_status status = weights_open(path, &w, error);

@@ -720,7 +720,7 @@ static const struct {
     {"text.txz", "\x93TXZ\r\n\x1a\n", "a text that txl compress made"},
     {"text.txe", "\x93TXE\r\n\x1a\n", "a text that txl compress made"},
     {"notes.txt", "hello",
-     "neither a torch.save nor a safetensors file; it begins with the "
+     "nor a checkpoint (torch.save, safetensors); it begins with the "
      "bytes 68 65"},
 };
 
