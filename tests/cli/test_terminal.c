@@ -82,6 +82,10 @@ SHOWN(lines_come_every_ten_seconds) {
     assert_shown("txl: text.txt: 25 %, 1000 tokens, 100 tokens/s, 0:30 left\n");
     update_at(&progress, 119.5, 0.5, 2000);
     assert_shown("");
+    progress.unit = "KiB at 16.4 %";
+    update_at(&progress, 150, -1, 4000);
+    assert_shown("txl: text.txt: 4000 KiB at 16.4 %, 80 KiB/s\n");
+    progress.unit = "tokens";
     update_at(&progress, 200, -1, 4300);
     assert_shown("txl: text.txt: 4300 tokens, 43 tokens/s\n");
     update_at(&progress, 300, 0.025, 5000);
