@@ -418,9 +418,9 @@ static bool print_text(const struct bench *b, const struct result *r) {
                        r->p90, needs, has, 100 * r->share, limit,
                        r->mode == MODE_GENERATE ? "" : r->instruction) &&
            (r->mode != MODE_SLIDING ||
-            output_line("a memory of %d tokens is %.*f times as fast as windows of %d",
-                        b->settings.tgt_len, b->rate / r->rate < 10, b->rate / r->rate,
-                        b->settings.tgt_len)) &&
+            output_line("a memory of %d token%s is %.*f times as fast as windows of %d",
+                        b->settings.tgt_len, plural((uint64_t)b->settings.tgt_len),
+                        b->rate / r->rate < 10, b->rate / r->rate, b->settings.tgt_len)) &&
            output_flush();
 }
 
@@ -596,7 +596,8 @@ static bool set_up(struct bench *b) {
 static void print_summary(const struct bench *b, double seconds) {
     char settings[8192];
     settings_to_text(settings, sizeof settings, &b->model, &b->settings, &(struct run_settings){0});
-    terminal_brief("%d measurements, %.2f seconds", b->measurements, seconds);
+    terminal_brief("%d measurement%s, %.2f seconds", b->measurements,
+                   plural((uint64_t)b->measurements), seconds);
     terminal_summary("measurements=%d seconds=%.2f %s", b->measurements, seconds, settings);
 }
 

@@ -311,7 +311,7 @@ static bool tokenize_file(struct tokenize *t, const char *path) {
 }
 
 static void print_summary(const struct tokenize *t) {
-    terminal_brief("%" PRIu64 " symbols", t->symbols);
+    terminal_brief("%" PRIu64 " symbol%s", t->symbols, plural(t->symbols));
     terminal_summary("symbols=%" PRIu64 " unknown=%" PRIu64 " bytes=%" PRIu64 " text=%s model=%s",
                      t->symbols, t->unknown, t->bytes, text_form(t->model.handle, t->text, false),
                      t->model.name);

@@ -41,8 +41,8 @@ static void print_summary(const struct fill *f, uint64_t gaps, uint64_t tokens) 
     char sampling[512], settings[8192];
     sampling_to_text(sampling, sizeof sampling, &f->options->sampling);
     settings_to_text(settings, sizeof settings, &f->model, &f->settings, &run);
-    terminal_brief("%" PRIu64 " gaps, seed %" PRIu64 ", %.2f seconds", gaps, f->random.seed,
-                   f->seconds);
+    terminal_brief("%" PRIu64 " gap%s, seed %" PRIu64 ", %.2f seconds", gaps, plural(gaps),
+                   f->random.seed, f->seconds);
     terminal_summary("gaps=%" PRIu64 " tokens=%" PRIu64 " pieces=%" PRId64 " seed=%" PRIu64
                      " seconds=%.2f %s allow_unk=%s text=%s %s",
                      gaps, tokens, f->options->pieces, f->random.seed, f->seconds, sampling,

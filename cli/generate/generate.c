@@ -208,8 +208,8 @@ static void print_summary(const struct generate *g, int64_t samples) {
     char texts[64], seed[32];
     snprintf(texts, sizeof texts, "samples=%" PRId64, samples);
     snprintf(seed, sizeof seed, "%" PRIu64, g->seed);
-    terminal_brief("%" PRIu64 " tokens, seed %s, %.1f tokens/s%s", g->tokens, seed,
-                   tokens_per_second(g), brief_end(g));
+    terminal_brief("%" PRIu64 " token%s, seed %s, %.1f tokens/s%s", g->tokens, plural(g->tokens),
+                   seed, tokens_per_second(g), brief_end(g));
     print_settings(g, texts, seed);
 }
 
@@ -222,9 +222,9 @@ static void print_prompts_summary(const struct generate *g, const struct prompts
         snprintf(seed, sizeof seed, "%" PRId64, g->options->seed);
     if (result->failed > 0)
         snprintf(failed, sizeof failed, ", %" PRIu64 " failed", result->failed);
-    terminal_brief("%" PRIu64 " prompt%s%s, %" PRIu64 " tokens, %.1f tokens/s%s", result->prompts,
-                   result->prompts == 1 ? "" : "s", failed, g->tokens, tokens_per_second(g),
-                   brief_end(g));
+    terminal_brief("%" PRIu64 " prompt%s%s, %" PRIu64 " token%s, %.1f tokens/s%s", result->prompts,
+                   result->prompts == 1 ? "" : "s", failed, g->tokens, plural(g->tokens),
+                   tokens_per_second(g), brief_end(g));
     print_settings(g, texts, seed);
 }
 

@@ -394,9 +394,9 @@ static size_t count_threads(void) {
 static void tell_of_threads(void) {
     size_t n = count_threads();
     if (n > 1)
-        terminal_note("%zu threads that OpenBLAS has started are not confined; set "
+        terminal_note("%zu thread%s that OpenBLAS has started %s not confined; set "
                       "OPENBLAS_NUM_THREADS=1 in the environment",
-                      n - 1);
+                      n - 1, plural(n - 1), n == 2 ? "is" : "are");
     else if (n == 0)
         terminal_note("without /proc txl cannot see whether OpenBLAS has started threads, which "
                       "would not be confined; set OPENBLAS_NUM_THREADS=1 in the environment");

@@ -79,4 +79,9 @@ void progress_end(struct progress *progress);
 /* Removes the bar until the next update, so that standard output can show a line. */
 void progress_clear(void);
 
+/* The end of a noun after its number. */
+static inline const char *plural(uint64_t n) {
+    return n == 1 ? "" : "s";
+}
+
 #endif

@@ -114,8 +114,9 @@ void items_table_right(struct items_table *t) {
     for (size_t at = 0; at < errors->waiting.length; at += strlen(errors->waiting.data + at) + 1)
         terminal_error("%s", errors->waiting.data + at);
     if (errors->untold > 0)
-        terminal_error("%s: %" PRIu64 " more records before line %" PRIu64 " are wrong",
-                       t->input.name, errors->untold, t->record);
+        terminal_error("%s: %" PRIu64 " more record%s before line %" PRIu64 " %s wrong",
+                       t->input.name, errors->untold, plural(errors->untold), t->record,
+                       errors->untold == 1 ? "is" : "are");
     errors->waiting.length = errors->untold = 0;
 }
 

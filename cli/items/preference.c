@@ -268,8 +268,9 @@ static double share_of(const struct preference_counts *c) {
     return c->pairs > 0 ? (double)c->preferred / (double)c->pairs : NAN;
 }
 
+/* NAN of one item, which says nothing of the spread. */
 static double standard_error(const struct preference_counts *c) {
-    double share = share_of(c);
+    double share = c->pairs > 1 ? share_of(c) : NAN;
     return sqrt(share * (1 - share) / (double)c->pairs);
 }
 
@@ -335,14 +336,16 @@ json_t *preference_to_json(const struct preference *p) {
 static bool print_counts(const char *who, const struct preference_counts *c) {
     const struct interval interval = interval_of(c);
     const double error = score_standard_error(&c->difference);
-    char spread[32] = "";
+    char spread[32] = "", of_share[32] = "";
     if (isfinite(error))
         snprintf(spread, sizeof spread, " +/- %.4f", error);
-    return output_line("%s in %.2f %% +/- %.2f of %" PRIu64 " items (95 %%: %.2f to %.2f), %" PRIu64
-                       " ties, by %.4f%s nats in the mean",
-                       who, 100 * share_of(c), 100 * standard_error(c), c->pairs,
-                       100 * interval.low, 100 * interval.high, c->ties, c->difference.mean,
-                       spread);
+    if (isfinite(standard_error(c)))
+        snprintf(of_share, sizeof of_share, " +/- %.2f", 100 * standard_error(c));
+    return output_line("%s in %.2f %%%s of %" PRIu64 " item%s (95 %%: %.2f to %.2f), %" PRIu64
+                       " %s, by %.4f%s nats in the mean",
+                       who, 100 * share_of(c), of_share, c->pairs, plural(c->pairs),
+                       100 * interval.low, 100 * interval.high, c->ties,
+                       c->ties == 1 ? "tie" : "ties", c->difference.mean, spread);
 }
 
 bool preference_print(const struct preference *p, const char *name) {

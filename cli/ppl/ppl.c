@@ -582,8 +582,8 @@ static int score_files(struct ppl *ppl, char **files, int n_files) {
     if (!good || ((failed > 0 || ppl->lacks) && !signals_stopped())) {
         status = signals_stopped() ? signals_status() : STATUS_FAILURE;
     } else if (signals_stopped()) {
-        terminal_note("interrupted: the result covers the first %" PRIu64 " tokens scored",
-                      total.score.predicted);
+        terminal_note("interrupted: the result covers the first %" PRIu64 " token%s scored",
+                      total.score.predicted, plural(total.score.predicted));
         status = signals_status();
     } else {
         status = result_check_limit(&ppl->setup, &total, ppl->options->fail_above);

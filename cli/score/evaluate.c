@@ -581,9 +581,9 @@ void evaluation_free(struct evaluation *e) {
 static txl_status fail_short(const struct evaluation *e, const char *name,
                              const struct result *result) {
     if (e->streams > 1) {
-        terminal_error("%s: %" PRIu64 " tokens leave fewer than two for each of %" PRIu64
-                       " streams",
-                       name, result->tokens, e->streams);
+        terminal_error("%s: %" PRIu64 " token%s fewer than two for each of %" PRIu64 " streams",
+                       name, result->tokens, result->tokens == 1 ? " leaves" : "s leave",
+                       e->streams);
     } else {
         terminal_error("%s: fewer than two tokens, so there is nothing to score", name);
     }

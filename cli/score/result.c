@@ -223,14 +223,16 @@ static bool print_score(const struct setup *setup, const struct result *result, 
                  unknown);
     if (headline.is_perplexity)
         return output_line("%s%s%s: perplexity %.3f%s%s, %.5f nats per token, %" PRIu64
-                           " tokens scored",
-                           name, by, other, headline.value, spread, known, nats, score->predicted);
+                           " token%s scored",
+                           name, by, other, headline.value, spread, known, nats, score->predicted,
+                           plural(score->predicted));
     if (setup->pieces && result->score.share.words > 0)
         snprintf(words, sizeof words, ", %.3f per word",
                  exp(score->nats / (double)result->score.share.words));
-    return output_line(
-        "%s%s%s: %.5f bits per character%s%s, perplexity %.3f%s, %" PRIu64 " tokens scored", name,
-        by, other, headline.value, spread, known, exp(nats), words, score->predicted);
+    return output_line("%s%s%s: %.5f bits per character%s%s, perplexity %.3f%s, %" PRIu64
+                       " token%s scored",
+                       name, by, other, headline.value, spread, known, exp(nats), words,
+                       score->predicted, plural(score->predicted));
 }
 
 /* Prints the difference, which comes before the numbers of either model. */
@@ -272,8 +274,9 @@ bool result_print_text(const struct setup *setup, const struct result *result) {
 
 void result_note_unknown(const struct setup *setup, const struct result *result) {
     if (result->unknown > 0) {
-        terminal_note("%s: %" PRIu64 " symbols that the vocabulary lacks were %s",
-                      result_name(result), result->unknown,
+        terminal_note("%s: %" PRIu64 " symbol%s that the vocabulary lacks %s %s",
+                      result_name(result), result->unknown, plural(result->unknown),
+                      result->unknown == 1 ? "was" : "were",
                       setup->replaces_unknown ? "replaced" : "left out");
     }
 }
@@ -307,12 +310,13 @@ static void print_brief(const struct setup *setup, const struct result *total) {
         return;
     const struct headline headline = result_headline(setup, total);
     if (setup->other.name)
-        terminal_brief("difference %+.6f nats per token, %" PRIu64 " tokens, %.0f tokens/s",
+        terminal_brief("difference %+.6f nats per token, %" PRIu64 " token%s, %.0f tokens/s",
                        total->divergence.difference.mean, total->score.predicted,
-                       result_tokens_per_second(total));
+                       plural(total->score.predicted), result_tokens_per_second(total));
     else
-        terminal_brief("%s %.5f, %" PRIu64 " tokens, %.0f tokens/s", headline_name(&headline),
-                       headline.value, total->score.predicted, result_tokens_per_second(total));
+        terminal_brief("%s %.5f, %" PRIu64 " token%s, %.0f tokens/s", headline_name(&headline),
+                       headline.value, total->score.predicted, plural(total->score.predicted),
+                       result_tokens_per_second(total));
 }
 
 void result_print_summary(const struct setup *setup, int n_files, const struct result *total) {

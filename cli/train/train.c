@@ -664,16 +664,18 @@ static bool open_saved(struct train *t) {
 
 static void note_training(const struct train *t, const txl_model *model) {
     uint64_t bytes = txl_trainer_bytes(model, &t->run.training);
-    terminal_note("%.1f million parameters, %d symbols, %zu tokens of text, %zu held out, %.0f MB "
+    terminal_note("%.1f million parameters, %d symbols, %zu token%s of text, %zu held out, %.0f MB "
                   "of memory",
                   (double)model_parameters(model) / 1e6, (int)txl_model_n_token(model),
-                  txl_ids_count(t->ids), t->heldout.list.n, (double)bytes / 1e6);
+                  txl_ids_count(t->ids), plural(txl_ids_count(t->ids)), t->heldout.list.n,
+                  (double)bytes / 1e6);
     if (t->run.hours > 0)
         terminal_note("the learning rate follows the clock: another run will differ");
     if (t->run.holds_out && t->heldout.list.n < FEW_HELD_OUT)
-        terminal_note("%zu tokens of held-out text say little about which model is better: --valid "
+        terminal_note("%zu token%s of held-out text %s little about which model is better: --valid "
                       "FILE measures on more",
-                      t->heldout.list.n);
+                      t->heldout.list.n, plural(t->heldout.list.n),
+                      t->heldout.list.n == 1 ? "says" : "say");
     if (t->run.carries_on && !t->run.holds_out)
         terminal_note("nothing is held out, so txl cannot tell whether the model improves");
 }
@@ -799,7 +801,7 @@ static void print_summary(const struct train *t) {
     uint64_t steps = txl_trainer_steps(t->trainer);
     char losses[96];
     describe_losses(t, " a character", losses, sizeof losses);
-    terminal_brief("%" PRIu64 " steps, %s: %s", steps, losses, t->options->output);
+    terminal_brief("%" PRIu64 " step%s, %s: %s", steps, plural(steps), losses, t->options->output);
     char before[48] = "";
     if (!isnan(t->run.before_nats)) /* in the unit of valid_bits */
         snprintf(before, sizeof before, " before_bits=%.4f",
@@ -837,8 +839,9 @@ static void write_unmeasured(struct train *t) {
     if (!is_first(t) || !isnan(t->run.best))
         return;
     if (t->run.holds_out)
-        terminal_note("%s is the model after %" PRIu64 " steps: none has been measured yet",
-                      t->options->output, txl_trainer_steps(t->trainer));
+        terminal_note("%s is the model after %" PRIu64 " step%s: none has been measured yet",
+                      t->options->output, txl_trainer_steps(t->trainer),
+                      plural(txl_trainer_steps(t->trainer)));
     write_output(t);
 }
 
@@ -855,9 +858,10 @@ static bool settle_files(struct train *t) {
 /* Why the run ended, and what the output is, where that may surprise. */
 static void tell_end(const struct train *t) {
     if (lost_patience(t))
-        terminal_note("ended after %" PRIu64 " steps: the last %" PRId64
-                      " evaluations were no better than the best",
-                      txl_trainer_steps(t->trainer), t->run.waited);
+        terminal_note("ended after %" PRIu64 " step%s: the last %" PRId64
+                      " evaluation%s no better than the best",
+                      txl_trainer_steps(t->trainer), plural(txl_trainer_steps(t->trainer)),
+                      t->run.waited, t->run.waited == 1 ? " was" : "s were");
     if (t->run.carries_on && t->run.best_step == 0)
         terminal_note(
             "no evaluation was better than the first: %s is the model that training began "
