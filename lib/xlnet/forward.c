@@ -224,7 +224,8 @@ static txl_status feed_gaps(struct timeline *t, const int32_t *ids, size_t n, tx
         known += ids[i] >= 0;
     if (known == 0 && (t->next == 0 || t->settings.mem_len == 0))
         return txl_fail(error, TXL_ARGUMENT,
-                        "nothing is known of a segment of %zu gaps, and nothing precedes it", n);
+                        "nothing is known of a segment of %zu gap%s, and nothing precedes it", n,
+                        n == 1 ? "" : "s");
     t->segment_start = t->next;
     for (size_t i = 0; i < n; i++) {
         if (ids[i] < 0) {
