@@ -18,6 +18,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 /* One run of the command. */
@@ -413,6 +414,12 @@ static bool score_items(struct ppl *ppl, int i, struct result *result) {
 /* False with the error printed.  Lines that are scored alone are never joined. */
 static bool open_text(const struct ppl *ppl, const char *path, struct input *input) {
     const struct ppl_options *options = ppl->options;
+    const char *dot = strrchr(path, '.');
+    if (!options->ids && dot &&
+        (strcasecmp(dot, ".csv") == 0 || strcasecmp(dot, ".tsv") == 0 ||
+         strcasecmp(dot, ".jsonl") == 0))
+        terminal_note("%s: is read as one text; --items %s scores the texts of a table", path,
+                      path);
     const txl_model *model = ppl->model.handle;
     return options->per_line
                ? tokens_open_input(input, path, model, options->ids, &options->common.form)
@@ -459,8 +466,8 @@ static bool print_json(const struct ppl *ppl, const struct result *result) {
         shard_to_json(object, &ppl->shard, result, &ppl->setup, &ppl->model), object));
 }
 
-/* Notes how many symbols the vocabulary lacked.  If they are more than one in twenty, and the text
- * should have been split already, suggests what may be wrong. */
+/* Notes how many symbols the vocabulary lacked, if they are more than one in twenty what that does
+ * to the numbers, and if the text is in a script that the vocabulary lacks. */
 static void note_unknown(struct ppl *ppl, const struct result *result) {
     const struct ppl_options *options = ppl->options;
     enum { FEW = 20 };
@@ -468,12 +475,20 @@ static void note_unknown(struct ppl *ppl, const struct result *result) {
     unknown_note(&ppl->evaluation.unknown, name, ppl->setup.replaces_unknown);
     if (!blanks_note(&ppl->evaluation.blanks, name, ppl->model.handle, ppl->text == TEXT_RAW))
         ppl->lacks = true;
-    if (model_unit(ppl->model.handle) == TXL_UNIT_WORD && ppl->text == TEXT_TOKENS &&
-        !options->ids && result->unknown > result->tokens / FEW)
+    if (ppl->evaluation.spelled > result->tokens / 2)
+        terminal_note(
+            "%s: %.0f %% of its tokens are single bytes of characters that the vocabulary "
+            "lacks, of another script perhaps: the model never learned them, and the numbers mean "
+            "little",
+            name, 100 * (double)ppl->evaluation.spelled / (double)result->tokens);
+    if (!options->ids && result->unknown > result->tokens / FEW)
         terminal_note("%s: more than one symbol in %d is unknown, which makes the text look more "
-                      "predictable than it is; --text tokens expects text that is tokenized "
-                      "already, --text raw reads prose",
-                      name, FEW);
+                      "predictable than it is%s",
+                      name, FEW,
+                      model_unit(ppl->model.handle) == TXL_UNIT_WORD && ppl->text == TEXT_TOKENS
+                          ? "; --text tokens expects text that is tokenized already, --text raw "
+                            "reads prose"
+                          : "");
 }
 
 static bool print_result(const struct ppl *ppl, const struct result *result) {

@@ -453,6 +453,13 @@ static struct place place_of(struct evaluation *e, const txl_symbol *symbol) {
                           .share = share_of(e, symbol, end)};
 }
 
+/* Whether the symbol is a byte of a character of several: <0x80> to <0xFF>, of a model of pieces.
+ */
+static bool is_lone_byte(const txl_symbol *symbol) {
+    return symbol->length == 6 && memcmp(symbol->text, "<0x", 3) == 0 && symbol->text[5] == '>' &&
+           strchr("89ABCDEF", symbol->text[3]) && isxdigit((unsigned char)symbol->text[4]);
+}
+
 /* Receives the symbols of the text, and of what is before it: counts and places them, and passes
  * them on to the spool, to what waits, or to the scorer. */
 static txl_status take_symbol(void *context, const txl_symbol *symbol, txl_error *error) {
@@ -469,6 +476,7 @@ static txl_status take_symbol(void *context, const txl_symbol *symbol, txl_error
     e->at_start = false;
     e->reached = token.place.offset + token.place.bytes;
     e->tokens++;
+    e->spelled += is_lone_byte(symbol);
     if (e->spool)
         return spool_write(e, symbol->id, &token.place, error);
     if (e->waits)
@@ -530,6 +538,7 @@ bool evaluation_begin(struct evaluation *e, struct input *input) {
                                    .unknown = see_unknown,
                                    .unknown_context = e};
     unknown_reset(&e->unknown);
+    e->spelled = 0;
     e->score = (struct score){0};
     e->tokens = 0;
     e->line = (struct place){.line = 1};

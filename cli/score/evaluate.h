@@ -37,6 +37,7 @@ struct evaluation {
     struct score score; /* of the streams before the scorer's current one */
     uint64_t tokens;
     struct unknown unknown;
+    uint64_t spelled; /* tokens that are single bytes of characters that the vocabulary lacks */
     struct blanks blanks;
     FILE *spool;         /* the tokens of several streams, until their number is known */
     bool in_line;        /* --per-line: the current line has begun */

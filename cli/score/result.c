@@ -192,12 +192,32 @@ json_t *result_to_json(const struct setup *setup, const struct result *result) {
     return output_json_if(good, o);
 }
 
+/* A number as a line shows it. */
+struct figure {
+    char text[32];
+};
+
 /* ---- Text --------------------------------------------------------------------------------- */
 
 const char *result_name(const struct result *result) {
     if (!result->file)
         return "total";
     return strcmp(result->file, "-") == 0 ? "standard input" : result->file;
+}
+
+/* exp(nats), which may be more than fits into a line, or into a number: 14.250 or 1.82e+67. */
+static struct figure exponential(double nats) {
+    struct figure figure;
+    const double most = 34.538776394910684; /* ln 1e15: a double has no more digits */
+    double power = floor(nats / 2.302585092994045684);
+    double mantissa = exp(nats - power * 2.302585092994045684);
+    if (nats < most)
+        snprintf(figure.text, sizeof figure.text, "%.3f", exp(nats));
+    else if (mantissa >= 9.995)
+        snprintf(figure.text, sizeof figure.text, "1.00e+%.0f", power + 1);
+    else
+        snprintf(figure.text, sizeof figure.text, "%.2fe+%.0f", mantissa, power);
+    return figure;
 }
 
 /* "hound.txt: 1.72150 bits per character +/- 0.00412, perplexity 3.298, 316736 tokens scored"; for
@@ -227,12 +247,12 @@ static bool print_score(const struct setup *setup, const struct result *result, 
                            name, by, other, headline.value, spread, known, nats, score->predicted,
                            plural(score->predicted));
     if (setup->pieces && result->score.share.words > 0)
-        snprintf(words, sizeof words, ", %.3f per word",
-                 exp(score->nats / (double)result->score.share.words));
-    return output_line("%s%s%s: %.5f bits per character%s%s, perplexity %.3f%s, %" PRIu64
+        snprintf(words, sizeof words, ", %s per word",
+                 exponential(score->nats / (double)result->score.share.words).text);
+    return output_line("%s%s%s: %.5f bits per character%s%s, perplexity %s%s, %" PRIu64
                        " token%s scored",
-                       name, by, other, headline.value, spread, known, exp(nats), words,
-                       score->predicted, plural(score->predicted));
+                       name, by, other, headline.value, spread, known, exponential(nats).text,
+                       words, score->predicted, plural(score->predicted));
 }
 
 /* Prints the difference, which comes before the numbers of either model. */
