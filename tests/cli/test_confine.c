@@ -412,7 +412,7 @@ TEST(threads_from_before_are_told) {
     assert_true(WIFEXITED(how));
     assert_int_equal(WEXITSTATUS(how), EPERM);
     assert_true(read(messages[0], text, sizeof text - 1) > 0);
-    assert_non_null(strstr(text, "note: 1 threads that OpenBLAS has started are not confined"));
+    assert_non_null(strstr(text, "note: 1 thread that OpenBLAS has started is not confined"));
     close(messages[0]);
     close(told[0]);
     close(told[1]);
