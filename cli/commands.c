@@ -5,11 +5,23 @@
 
 #include <string.h>
 
-const struct command *const commands[] = {
-    &generate_command,   &fill_command,       &ppl_command,     &tokenize_command,
-    &compress_command,   &decompress_command, &train_command,   &serve_command,
-    &convert_command,    &info_command,       &verify_command,  &bench_command,
-    &completion_command, &help_command,       &version_command, NULL};
+const struct command *const commands[] = {&generate_command,
+                                          &fill_command,
+                                          &ppl_command,
+                                          &surprisal_command,
+                                          &tokenize_command,
+                                          &compress_command,
+                                          &decompress_command,
+                                          &train_command,
+                                          &serve_command,
+                                          &convert_command,
+                                          &info_command,
+                                          &verify_command,
+                                          &bench_command,
+                                          &completion_command,
+                                          &help_command,
+                                          &version_command,
+                                          NULL};
 
 const struct command *command_find(const char *name) {
     for (size_t i = 0; commands[i]; i++)
@@ -22,35 +34,20 @@ const struct command *command_find(const char *name) {
 static const char *known_elsewhere(const char *name) {
     static const struct {
         const char *theirs, *ours;
-    } names[] = {{"perplexity", "ppl"},
-                 {"score", "ppl"},
-                 {"surprise", "ppl"},
-                 {"surprisal", "ppl"},
-                 {"eval", "ppl"},
-                 {"evaluate", "ppl"},
-                 {"test", "ppl"},
-                 {"sample", "generate"},
-                 {"complete", "generate"},
-                 {"chat", "generate"},
-                 {"run", "generate"},
-                 {"write", "generate"},
-                 {"encode", "tokenize"},
-                 {"decode", "tokenize"},
-                 {"detokenize", "tokenize"},
-                 {"mask", "fill"},
-                 {"cloze", "fill"},
-                 {"finetune", "train"},
-                 {"fine-tune", "train"},
-                 {"quantize", "convert"},
-                 {"import", "convert"},
-                 {"export", "convert"},
-                 {"benchmark", "bench"},
-                 {"speed", "bench"},
-                 {"server", "serve"},
-                 {"check", "verify"},
-                 {"show", "info"},
-                 {"inspect", "info"},
-                 {"uncompress", "decompress"}};
+    } names[] = {{"perplexity", "ppl"},     {"score", "ppl"},
+                 {"surprise", "surprisal"}, {"eval", "ppl"},
+                 {"evaluate", "ppl"},       {"test", "ppl"},
+                 {"sample", "generate"},    {"complete", "generate"},
+                 {"chat", "generate"},      {"run", "generate"},
+                 {"write", "generate"},     {"encode", "tokenize"},
+                 {"decode", "tokenize"},    {"detokenize", "tokenize"},
+                 {"mask", "fill"},          {"cloze", "fill"},
+                 {"finetune", "train"},     {"fine-tune", "train"},
+                 {"quantize", "convert"},   {"import", "convert"},
+                 {"export", "convert"},     {"benchmark", "bench"},
+                 {"speed", "bench"},        {"server", "serve"},
+                 {"check", "verify"},       {"show", "info"},
+                 {"inspect", "info"},       {"uncompress", "decompress"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i].theirs, name) == 0)
             return names[i].ours;

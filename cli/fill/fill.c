@@ -90,7 +90,7 @@ static bool put_candidates(struct table *table, const struct fill_text *t,
 
 static bool print_candidates(const struct fill *f) {
     struct table table;
-    bool good = table_open(&table, "-", columns, NULL, false) &&
+    bool good = table_open(&table, "-", columns, NULL, TABLE_TABS) &&
                 put_candidates(&table, &f->text, NULL) && outfile_commit(&table.file);
     table_abandon(&table);
     return good;
@@ -214,7 +214,7 @@ static bool open_items(struct cloze *c) {
         if (!items_add(&c->items, o->items.items[i], &o->common.form))
             return false;
     return items_ready(&c->items) &&
-           (o->json || table_open(&c->table, "-", columns, &c->items.own, false));
+           (o->json || table_open(&c->table, "-", columns, &c->items.own, TABLE_TABS));
 }
 
 static int fill_items(struct fill *f, struct fill_options *options) {

@@ -25,6 +25,7 @@ static struct {
     bool in_line; /* the last byte was not a line end */
     enum { UNKNOWN, YES, NO } terminal;
     bool raw; /* text goes to a terminal unchanged */
+    bool lines_to_error;
     struct clean_text text;
 } state;
 
@@ -98,9 +99,18 @@ bool output_line(const char *format, ...) {
     va_end(arguments);
     if (length < 0)
         return output_lacks_memory();
-    bool good = output_write(line, clean_line(line)) && output_write("\n", 1);
+    const size_t n = clean_line(line);
+    bool good = true;
+    if (state.lines_to_error)
+        fprintf(stderr, "%.*s\n", (int)n, line);
+    else
+        good = output_write(line, n) && output_write("\n", 1);
     free(line);
     return good;
+}
+
+void output_lines_to_standard_error(bool on) {
+    state.lines_to_error = on;
 }
 
 bool output_flush(void) {

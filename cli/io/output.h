@@ -28,6 +28,9 @@ void output_set_raw(bool raw);
  * has no line end; one is added. */
 bool output_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Such lines go to standard error, because a table has standard output. */
+void output_lines_to_standard_error(bool on);
+
 /* Says that there was no memory for what was to be written.  It counts as a write that failed. */
 bool output_lacks_memory(void);
 

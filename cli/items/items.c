@@ -51,10 +51,13 @@ bool items_ready(struct items *items) {
     bool good = true;
     for (int i = 0; i < items->n && good; i++)
         good = items_table_offer(&items->tables[i], own);
-    const char **names = good ? reallocarray(own->names, own->n + 2, sizeof *names) : NULL;
+    const char **names = good ? reallocarray(own->names, own->n + 3, sizeof *names) : NULL;
     if (!names)
         return terminal_error("out of memory");
     own->names = names;
+    own->fixed = items->names_files ? 3 : 2;
+    if (items->names_files)
+        names[own->n++] = "file";
     names[own->n++] = "item";
     names[own->n++] = "condition";
     for (int i = 0; i < items->n && good; i++)
@@ -104,6 +107,28 @@ static bool set_before(struct items *items, struct items_table *table, const str
     return good;
 }
 
+/* The name of the user's table, in every row. */
+static void pass_file(struct items *items, const char *path) {
+    struct own_columns *own = &items->own;
+    const struct own_value file = {.text = path, .length = strlen(path)};
+    for (size_t i = 0; items->names_files && i < own->copies * own->per_copy; i++)
+        own->values[i * own->n + own->n - 3] = file;
+}
+
+bool items_pass_plain(struct items *items, const char *path, const struct own_value *item) {
+    struct own_columns *own = &items->own;
+    struct own_value *values = reallocarray(own->values, own->n, sizeof *values);
+    if (!values)
+        return false;
+    memset(values, 0, own->n * sizeof *values);
+    own->values = values;
+    own->by_region = false;
+    own->copies = own->per_copy = 1;
+    pass_file(items, path);
+    values[own->n - 2] = *item;
+    return true;
+}
+
 /* Parts the text into regions, and passes on what the table has beside it. */
 static bool prepare_text(struct items *items, struct items_table *table,
                          const struct own_value *item, const struct own_value *condition,
@@ -112,6 +137,7 @@ static bool prepare_text(struct items *items, struct items_table *table,
     if (!regions_part(regions, text->text, text->length) ||
         !items_table_pass(table, &items->own, item, condition))
         return false;
+    pass_file(items, table->input.name);
     size_t *ends = reallocarray(items->own.ends, regions->n, sizeof *ends);
     if (!ends)
         return false;

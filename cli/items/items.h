@@ -24,6 +24,7 @@ struct items {
     char **paths;                 /* [n] */
     int n;
     struct own_columns own;
+    bool names_files; /* the own columns have the name of the file */
     struct items_result total;
     struct regions regions; /* of the current text */
     struct buffer before;   /* what is before it */
@@ -40,6 +41,9 @@ bool items_add(struct items *items, const char *path, const struct input_form *f
 
 /* All tables are open: gathers the columns that are passed on.  False with the error printed. */
 bool items_ready(struct items *items);
+
+/* Sets the own columns of a text that is of no table.  False when memory is short. */
+bool items_pass_plain(struct items *items, const char *path, const struct own_value *item);
 
 /* Scores the texts of table `i` as evaluate does.  Errors of single records were printed. */
 txl_status items_evaluate(struct items *items, int i, struct evaluation *evaluation,

@@ -682,7 +682,7 @@ static bool take_only_column(struct items_table *t) {
     if (end > 0 && strchr(".!?", name[end - 1]))
         return items_table_fail(
             t,
-            "no header? the first line is a sentence: '%.60s'; put a line `text` "
+            "no header? use --lines: the first line is a sentence, '%.60s'; or put a line `text` "
             "before it",
             name);
     t->lines = true;
@@ -951,7 +951,7 @@ bool items_table_take(struct items_table *t, const struct own_columns *own) {
     t->passed = calloc(own->n, sizeof *t->passed);
     if (!t->passed)
         return false;
-    for (size_t i = 0; i + 2 < own->n; i++)
+    for (size_t i = 0; i + own->fixed < own->n; i++)
         t->passed[i] = NONE;
     for (size_t i = 0; i < t->n_column; i++)
         if (is_passed(t, i))
@@ -963,7 +963,7 @@ bool items_table_take(struct items_table *t, const struct own_columns *own) {
 void items_table_pass_cells(const struct items_table *t, const struct own_columns *own, size_t row,
                             const struct own_value *cells) {
     struct own_value *values = own->values + row * own->n;
-    for (size_t i = 0; i + 2 < own->n; i++)
+    for (size_t i = 0; i + own->fixed < own->n; i++)
         values[i] = cells && t->passed[i] != NONE ? cells[t->passed[i]] : (struct own_value){0};
 }
 

@@ -584,6 +584,8 @@ static bool add_option_files(struct file_list *list, const struct option_row *ro
         bool model = rows->file == FILE_MODEL;
         for (size_t i = 0; i < paths.n && good; i++) {
             path = paths.items[i];
+            if (path && rows->file_after && (path = strchr(path, rows->file_after)))
+                path++;
             if (path && !(model && strcmp(path, BUILT_IN) == 0))
                 good = add_file(list, &(struct named_file){model ? FILE_READ : rows->file, "--",
                                                            rows->name, path, rows->over});

@@ -593,6 +593,8 @@ static txl_status fail_short(const struct evaluation *e, const char *name,
         terminal_error("%s: %" PRIu64 " token%s fewer than two for each of %" PRIu64 " streams",
                        name, result->tokens, result->tokens == 1 ? " leaves" : "s leave",
                        e->streams);
+    } else if (e->alone) {
+        terminal_error("%s: no token to score", name);
     } else {
         terminal_error("%s: fewer than two tokens, so there is nothing to score", name);
     }

@@ -77,6 +77,12 @@ bool regions_part(struct regions *regions, const char *text, size_t length) {
     return good && end_region(regions);
 }
 
+bool regions_whole(struct regions *regions, const char *text, size_t length) {
+    regions->text.length = regions->n = 0;
+    return end_region(regions) && buffer_reserve(&regions->text, length + 1) &&
+           buffer_append(&regions->text, text, length) && end_region(regions);
+}
+
 void regions_free(struct regions *regions) {
     buffer_free(&regions->text);
     free(regions->list);
@@ -100,7 +106,8 @@ bool region_rows_open(struct region_rows *rows, const struct table_options *opti
         return terminal_error("out of memory");
     snprintf(columns, sizeof columns, "%s* region text words tokens nats bits %sunknown",
              file ? "file " : "", rows->entropy ? "entropy reduction " : "");
-    return !options->regions || table_open(&rows->table, options->regions, columns, own, false);
+    return !options->regions ||
+           table_open(&rows->table, options->regions, columns, own, TABLE_TABS);
 }
 
 void region_rows_close(struct region_rows *rows) {

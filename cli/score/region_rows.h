@@ -29,8 +29,9 @@ struct moment moment_of(const txl_model *model, const bool *begins, bool entropy
 struct region {
     size_t end;               /* of its bytes in the text */
     uint64_t tokens, unknown; /* unknown: of these are <unk> */
-    double nats;
-    double entropy;   /* before its first token */
+    double nats, corrected;   /* corrected: as of words (words.h) */
+    double nats_other, kl;    /* --compare */
+    double entropy;           /* before its first token */
     double reduction; /* that less the entropy before the next region's; NAN: no token follows */
 };
 
@@ -43,6 +44,9 @@ struct regions {
 
 /* Parts the text.  False when memory is short. */
 bool regions_part(struct regions *regions, const char *text, size_t length);
+
+/* The text as one region, bars and all. */
+bool regions_whole(struct regions *regions, const char *text, size_t length);
 void regions_free(struct regions *regions);
 
 /* The words that begin in text[begin .. end).  `*in_word`: whether one goes on there. */

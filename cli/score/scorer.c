@@ -260,7 +260,7 @@ txl_status scorer_start_after(struct scorer *scorer, const struct id_list *befor
     size_t known = 1;
     if (scorer->both) /* the window that the stream begins in, and the one before */
         known = before->n % scorer->tgt_len + (before->n >= scorer->tgt_len ? scorer->tgt_len : 0);
-    else if (scorer->in_segments)
+    else if (scorer->in_segments || scorer->lane[0].by.learner)
         return push_before(scorer, before, error);
     if (scorer->refresh > 0)
         known = before->n < scorer->tgt_len ? before->n : scorer->tgt_len;

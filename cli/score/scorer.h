@@ -135,7 +135,7 @@ void scorer_observe(struct scorer *scorer,
 void scorer_start(struct scorer *scorer, uint64_t index);
 
 /* The same with all of `before`, one id at least, as context; the stream's first token is number 0.
- * Not with learners or windows. */
+ * Not with windows. */
 txl_status scorer_start_after(struct scorer *scorer, const struct id_list *before,
                               txl_error *error);
 

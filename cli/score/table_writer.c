@@ -25,11 +25,13 @@ bool table_is_standard_output(const char *path) {
     return false;
 }
 
-static enum table_form form_of(const char *path) {
+static enum table_form form_of(const char *path, enum table_form form) {
     const char *dot = strrchr(path, '.');
     if (dot && strcasecmp(dot, ".csv") == 0)
         return TABLE_COMMAS;
-    return dot && strcasecmp(dot, ".jsonl") == 0 ? TABLE_OBJECTS : TABLE_TABS;
+    if (dot && strcasecmp(dot, ".tsv") == 0)
+        return TABLE_TABS;
+    return dot && strcasecmp(dot, ".jsonl") == 0 ? TABLE_OBJECTS : form;
 }
 
 /* Endings of files that a table could be taken for. */
@@ -74,17 +76,17 @@ static bool put_name(struct table *table, struct buffer *keys, const char *name,
 }
 
 /* Adds the names of the own columns.  One that another column has gets a number, as R and pandas
- * give it; the last two, which the program named, keep theirs. */
+ * give it; those that the program named keep theirs. */
 static bool put_own(struct table *table, struct buffer *keys, struct buffer *used,
                     const struct own_columns *own) {
     bool good = true;
-    for (size_t i = own->n - 2; i < own->n && good; i++)
+    for (size_t i = own->n - own->fixed; i < own->n && good; i++)
         good = remember_name(used, own->names[i]);
     for (size_t i = 0; i < own->n && good; i++) {
         size_t room = strlen(own->names[i]) + 24;
         char *name = malloc(room);
         good = name && snprintf(name, room, "%s", own->names[i]) >= 0;
-        for (unsigned k = 1; good && i + 2 < own->n && is_used(used, name); k++)
+        for (unsigned k = 1; good && i + own->fixed < own->n && is_used(used, name); k++)
             snprintf(name, room, "%s.%u", own->names[i], k);
         good = good && remember_name(used, name) && put_name(table, keys, name, strlen(name));
         free(name);
@@ -124,8 +126,8 @@ static void drop_held(struct table *table) {
 }
 
 bool table_open(struct table *table, const char *path, const char *columns,
-                const struct own_columns *own, bool objects) {
-    *table = (struct table){.form = objects ? TABLE_OBJECTS : form_of(path), .mark = -1};
+                const struct own_columns *own, enum table_form form) {
+    *table = (struct table){.form = form_of(path, form), .mark = -1};
     if (!has_good_ending(path) || !outfile_open(&table->file, path))
         return false;
     table->out = table->file.stream;

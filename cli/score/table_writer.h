@@ -19,8 +19,8 @@ enum table_form { TABLE_TABS, TABLE_COMMAS, TABLE_OBJECTS };
 /* Columns that the user's own table has and this one passes on, with the values of the current
  * text's row there; or, if its regions are rows, with the values of each. */
 struct own_columns {
-    const char **names; /* [n]; the last two are the program's own: item, condition */
-    size_t n;           /* at least 2 */
+    const char **names; /* [n]; the last `fixed` are the program's: perhaps file, item, condition */
+    size_t n, fixed;
     struct own_value {
         const char *text; /* [length]; NULL: null */
         size_t length;
@@ -75,10 +75,10 @@ struct table {
 bool table_is_standard_output(const char *path);
 
 /* Opens the table and prints the header; `columns` are names with blanks between them, where "*"
- * stands for the own columns (NULL: none).  `objects`: an object a line, whatever the file's name.
+ * stands for the own columns (NULL: none).  `form`: where the file's name says nothing.
  * False with the error printed; end with table_abandon, and before it put `file` in place. */
 bool table_open(struct table *table, const char *path, const char *columns,
-                const struct own_columns *own, bool objects);
+                const struct own_columns *own, enum table_form form);
 void table_abandon(struct table *table);
 
 /* Remember the rows so far; remove those written since.  A pipe keeps what was written to it.

@@ -17,7 +17,7 @@ bool tables_open(struct tables *tables, const struct table_options *options,
             region_rows_open(&tables->regions, options, own, model)) &&
            (!options->lines ||
             table_open(&tables->lines, "-", "file line tokens nats bits text unknown", NULL,
-                       options->objects));
+                       options->objects ? TABLE_OBJECTS : TABLE_TABS));
 }
 
 void tables_files(struct tables *tables, struct outfile *files[TABLES_FILES]) {
@@ -35,7 +35,7 @@ void tables_close(struct tables *tables) {
 }
 
 bool tables_any(const struct tables *tables) {
-    return tables->shows_source || tables->tokens.table.file.stream ||
+    return tables->shows_source || tables->levels || tables->tokens.table.file.stream ||
            tables->words.table.file.stream || tables->lines.file.stream;
 }
 
@@ -50,12 +50,13 @@ bool tables_start_text(struct tables *tables, const char *file, const struct inp
     tables->tokens.file = tables->file = file;
     tables->tokens.source = &tables->source;
     word_rows_start(&tables->words, file, &tables->source, 0);
-    return true;
+    return !tables->levels || !levels_start(tables->levels, &tables->source, NULL, false, 0);
 }
 
 txl_status tables_finish_text(struct tables *tables, bool cut, txl_error *error) {
     *error = (txl_error){TXL_STOPPED, ""};
-    return word_rows_end(&tables->words, cut, error);
+    txl_status status = word_rows_end(&tables->words, cut, error);
+    return status || !tables->levels ? status : levels_end(tables->levels, cut, error);
 }
 
 void tables_end_text(struct tables *tables, bool good) {
@@ -74,7 +75,9 @@ txl_status tables_start_record(struct tables *tables, const char *file, uint64_t
     tables->tokens.source = &tables->source;
     word_rows_start(&tables->words, file, &tables->source, line);
     region_rows_start(&tables->regions, file, text);
-    txl_status status = table_hold(&tables->tokens.table, tables->tokens.own);
+    txl_status status =
+        tables->levels ? levels_start(tables->levels, &tables->source, text, tables->parted, line)
+                       : table_hold(&tables->tokens.table, tables->tokens.own);
     if (!status)
         status = table_hold(&tables->words.table, tables->words.own);
     return status ? status : table_hold(&tables->regions.table, tables->regions.own);
@@ -83,6 +86,8 @@ txl_status tables_start_record(struct tables *tables, const char *file, uint64_t
 txl_status tables_end_record(struct tables *tables, bool cut, txl_error *error) {
     *error = (txl_error){TXL_STOPPED, ""};
     txl_status status = word_rows_end(&tables->words, cut, error);
+    if (!status && tables->levels)
+        status = levels_end(tables->levels, cut, error);
     if (!status)
         status = region_rows_end(&tables->regions);
     if (!status)

@@ -2,6 +2,7 @@
 #ifndef CLI_SCORE_TABLES_H
 #define CLI_SCORE_TABLES_H
 
+#include "levels.h"
 #include "region_rows.h"
 #include "token_rows.h"
 #include "word_rows.h"
@@ -12,10 +13,12 @@ struct tables {
     struct word_rows words;
     struct table lines; /* --per-line: a row for each line, scored by itself */
     struct region_rows regions;
-    const char *file;     /* the current text's name in the table of lines */
-    struct source source; /* of the current text */
-    bool shows_source;    /* a report reads it too */
-    bool has_marks;       /* byte order marks are not part of the text */
+    struct levels *levels; /* NULL: none */
+    bool parted;           /* bars part the texts of records into regions */
+    const char *file;      /* the current text's name in the table of lines */
+    struct source source;  /* of the current text */
+    bool shows_source;     /* a report reads it too */
+    bool has_marks;        /* byte order marks are not part of the text */
 };
 
 /* Opens those that the options ask for; `own`: columns of the user's own table, NULL: none.  False

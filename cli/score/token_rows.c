@@ -43,7 +43,7 @@ bool token_rows_open(struct token_rows *rows, const struct table_options *option
                 (!options->ids || !txl_decoder_new(model, false, &rows->decoder, &error));
     if (!good)
         terminal_error("%s", error.message);
-    good = good && table_open(&rows->table, options->tokens, names, own, false);
+    good = good && table_open(&rows->table, options->tokens, names, own, TABLE_TABS);
     free(names);
     return good;
 }

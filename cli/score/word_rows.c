@@ -46,7 +46,7 @@ bool word_rows_open(struct word_rows *rows, const struct table_options *options,
                           ? "file line offset length word tokens nats bits entropy reduction "
                             "unknown *"
                           : "file line offset length word tokens nats bits unknown *",
-                      own, false);
+                      own, TABLE_TABS);
 }
 
 void word_rows_close(struct word_rows *rows) {

@@ -1,0 +1,158 @@
+/* Looks at the beginning of an input to tell tables from texts. */
+#include "source_kind.h"
+#include "cli/io/terminal.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { HEADER = 1 << 16, SENTENCE = 200, LEAST_SENTENCES = 3 };
+
+/* ---- The name ----------------------------------------------------------------------------- */
+
+static bool ends_as_table(const char *path) {
+    static const char *const endings[] = {".csv", ".tsv", ".jsonl", ".json"};
+    const char *dot = strrchr(path, '.');
+    for (size_t i = 0; dot && i < sizeof endings / sizeof *endings; i++)
+        if (strcasecmp(dot, endings[i]) == 0)
+            return true;
+    return false;
+}
+
+/* The file descriptor that the path names, or -1. */
+static int handle_of(const char *path) {
+    if (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdin") == 0)
+        return STDIN_FILENO;
+    int64_t handle;
+    return strncmp(path, "/dev/fd/", 8) == 0 && number_integer(path + 8, &handle) && handle >= 0 &&
+                   handle <= INT32_MAX
+               ? (int)handle
+               : -1;
+}
+
+/* ---- The first line ----------------------------------------------------------------------- */
+
+/* Puts a file with all that comes in the place of what cannot be read twice. */
+static bool make_seekable(int handle) {
+    char buffer[1 << 16];
+    ssize_t n;
+    if (lseek(handle, 0, SEEK_CUR) >= 0)
+        return true;
+    FILE *file = tmpfile();
+    bool good = file;
+    while (good && (n = read(handle, buffer, sizeof buffer)) != 0)
+        good = n > 0 ? fwrite(buffer, 1, (size_t)n, file) == (size_t)n : errno == EINTR;
+    good = good && fflush(file) == 0 && lseek(fileno(file), 0, SEEK_SET) == 0 &&
+           dup2(fileno(file), handle) == handle;
+    if (!good)
+        terminal_error("temporary file of the text: %s", strerror(errno));
+    if (file)
+        fclose(file);
+    return good;
+}
+
+/* Whether --columns calls a column so. */
+static bool is_given(const struct string_list *columns, const char *name, size_t length) {
+    for (size_t i = 0; i < columns->n; i++)
+        for (const char *part = columns->items[i]; part; part = strchr(part, ',')) {
+            part += *part == ',';
+            const char *equals = strchr(part, '=');
+            const size_t n = equals ? strcspn(equals + 1, ",") : 0;
+            if (n == length && n > 0 && strncasecmp(equals + 1, name, n) == 0)
+                return true;
+        }
+    return false;
+}
+
+/* Whether the line is a header with a column of texts. */
+static bool is_header(const char *line, size_t length, const struct string_list *columns) {
+    for (size_t i = 0, n; i <= length; i += n + 1) {
+        for (n = 0; i + n < length && !strchr(",;\t", line[i + n]);)
+            n++;
+        const char *name = line + i;
+        size_t kept = n;
+        while (kept > 0 && (isspace((unsigned char)*name) || *name == '"'))
+            name++, kept--;
+        while (kept > 0 && (isspace((unsigned char)name[kept - 1]) || name[kept - 1] == '"'))
+            kept--;
+        if ((kept == 4 && strncasecmp(name, "text", 4) == 0) || is_given(columns, name, kept))
+            return true;
+    }
+    return false;
+}
+
+static bool begins_as_table(const char *text, size_t length, const struct string_list *columns) {
+    size_t at = length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    const char *end = memchr(text + at, '\n', length - at);
+    const size_t line = (end ? (size_t)(end - text) : length) - at;
+    size_t first = at;
+    while (first < at + line && isspace((unsigned char)text[first]))
+        first++;
+    return (first < at + line && text[first] == '{') || is_header(text + at, line, columns);
+}
+
+bool source_is_table(const char *path, const struct string_list *columns, bool *is_table) {
+    const int handle = handle_of(path);
+    *is_table = handle < 0 && ends_as_table(path);
+    if (handle < 0)
+        return true;
+    char *text = malloc(HEADER);
+    bool good = text ? make_seekable(handle) : terminal_error("out of memory");
+    if (good) {
+        const ssize_t n = pread(handle, text, HEADER, lseek(handle, 0, SEEK_CUR));
+        *is_table = n > 0 && begins_as_table(text, (size_t)n, columns);
+    }
+    free(text);
+    return good;
+}
+
+/* ---- Sentences ---------------------------------------------------------------------------- */
+
+/* Whether text[length] ends as a sentence does. */
+static bool ends_sentence(const char *text, size_t length) {
+    static const char *const quotes[] = {"\"", "'", "\xe2\x80\x9d", "\xe2\x80\x99", "\xc2\xbb"};
+    if (length > 0 && strchr(".!?", text[length - 1]))
+        return true;
+    for (size_t i = 0; i < sizeof quotes / sizeof *quotes; i++) {
+        const size_t n = strlen(quotes[i]);
+        if (length >= n && memcmp(text + length - n, quotes[i], n) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool source_has_sentences(const char *path) {
+    const int handle = handle_of(path);
+    const int copy = handle >= 0 ? dup(handle) : open(path, O_RDONLY | O_CLOEXEC);
+    const off_t at = copy >= 0 ? lseek(copy, 0, SEEK_CUR) : -1;
+    struct stat about;
+    FILE *file =
+        at >= 0 && fstat(copy, &about) == 0 && S_ISREG(about.st_mode) ? fdopen(copy, "r") : NULL;
+    char line[4 * SENTENCE + 8]; /* characters have at most four bytes */
+    size_t n = 0, sentences = 0;
+    bool good = file;
+    while (good && fgets(line, sizeof line, file)) {
+        size_t length = strcspn(line, "\n"), characters = 0;
+        good = line[length] == '\n' || feof(file); /* else it is longer */
+        while (length > 0 && isspace((unsigned char)line[length - 1]))
+            length--;
+        for (size_t i = 0; i < length; i++)
+            characters += ((unsigned char)line[i] & 0xc0) != 0x80;
+        good = good && characters > 0 && characters <= SENTENCE;
+        n++;
+        sentences += ends_sentence(line, length);
+    }
+    if (file)
+        fclose(file);
+    else if (copy >= 0)
+        close(copy);
+    if (handle >= 0 && at >= 0)
+        lseek(handle, at, SEEK_SET); /* a copy shares its place */
+    return good && n >= LEAST_SENTENCES && 10 * sentences >= 9 * n;
+}

@@ -1,0 +1,15 @@
+/* Whether an input is a table or a text. */
+#ifndef CLI_SURPRISAL_SOURCE_KIND_H
+#define CLI_SURPRISAL_SOURCE_KIND_H
+
+#include "cli/options/options.h"
+
+/* Whether FILE is a table: by its name's ending, of standard input and /dev/fd by its first line,
+ * which `columns` (--columns) may help to recognise.  A pipe is then copied to an unnamed file,
+ * which takes its place.  False with the error printed. */
+bool source_is_table(const char *path, const struct string_list *columns, bool *is_table);
+
+/* Whether each line of the text at `path` looks like a sentence by itself. */
+bool source_has_sentences(const char *path);
+
+#endif

@@ -1,0 +1,256 @@
+/* The table of txl surprisal's options. */
+#include "surprisal_options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool surprisal_has_context(const struct surprisal_options *o) {
+    return o->context || o->context_text;
+}
+
+/* ---- What can be combined ----------------------------------------------------------------- */
+
+/* Options of which one excludes the others. */
+struct exclusion {
+    struct option_given option;
+    const struct option_given *others;
+    size_t n;
+};
+
+static int check_exclusions(const struct command *command, const struct exclusion *rows, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        const char *other = options_first_given(rows[i].others, rows[i].n);
+        if (rows[i].option.given && other)
+            return options_wrong(command, "%s cannot be combined with %s", rows[i].option.name,
+                                 other);
+    }
+    return OPTIONS_RUN;
+}
+
+/* What needs another option; NULL: nothing. */
+static int check_needs(const struct command *command, const struct surprisal_options *o) {
+    const struct {
+        bool given, has;
+        const char *name, *needs;
+    } rows[] = {
+        {o->prefer_region >= 0, o->prefer, "--prefer-region", "--prefer"},
+        {o->prefer_by, o->prefer, "--prefer-by", "--prefer"},
+        {o->within_word != WITHIN_BOTH, o->both_sides, "--within-word", "--both-sides"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].given && !rows[i].has)
+            return options_wrong(command, "%s needs %s", rows[i].name, rows[i].needs);
+    return OPTIONS_RUN;
+}
+
+#define OTHERS(list) (list), sizeof(list) / sizeof *(list)
+
+int surprisal_options_check(const struct command *command, const struct surprisal_options *o,
+                            const struct operands *files) {
+    const struct session_options *s = &o->session;
+    const struct option_given learning[] = {
+        {o->lines, "--lines"},
+        {surprisal_has_context(o), o->context ? "--context" : "--context-text"},
+        {s->memory_type != CHOICE_UNSET, "--memory-type"},
+        {s->compute != CHOICE_UNSET, "--compute"},
+        {s->arithmetic == TXL_ARITHMETIC_EXACT, "--arithmetic exact"},
+        {o->common.low_memory, "--low-memory"}};
+    const struct option_given one_way[] = {{o->dynamic.on, "--dynamic"},
+                                           {o->cache, "--cache"},
+                                           {s->mem_len != INTEGER_UNSET, "--mem-len"},
+                                           {o->entropy, "--entropy"}};
+    const struct option_given in_order[] = {{o->lines, "--lines"}};
+    const struct option_given shows[] = {
+        {o->lines, "--lines"}, {o->json, "--json"}, {o->per.n > 0, "--per"}, {o->output, "-o"}};
+    const struct option_given page[] = {{o->lines, "--lines"}, {files->n > 1, "several FILEs"}};
+    const struct option_given twice[] = {{o->context_text, "--context-text"}};
+    const struct exclusion rows[] = {
+        {{o->dynamic.on, "--dynamic"}, OTHERS(learning)},
+        {{o->both_sides, "--both-sides"}, OTHERS(one_way)},
+        {{o->common.unwrap, "--unwrap"}, OTHERS(in_order)},
+        {{o->heat, "--heat"}, OTHERS(shows)},
+        {{o->report, "--report"}, OTHERS(page)},
+        {{o->context, "--context"}, OTHERS(twice)},
+    };
+    int status = check_exclusions(command, rows, sizeof rows / sizeof *rows);
+    if (status == OPTIONS_RUN)
+        status = check_needs(command, o);
+    if (status == OPTIONS_RUN && o->context && strcmp(o->context, "-") == 0)
+        for (int i = 0; i < files->n; i++)
+            if (strcmp(files->items[i], "-") == 0)
+                return options_wrong(command,
+                                     "--context and the text cannot both be standard input");
+    return status == OPTIONS_RUN ? dynamic_check(command, &o->dynamic, NULL, 0) : status;
+}
+
+/* ---- Levels ------------------------------------------------------------------------------- */
+
+/* The level that text[length] names, or N_LEVEL. */
+static enum level find_level(const char *text, size_t length) {
+    enum level i = 0;
+    while (i < N_LEVEL &&
+           !(strlen(level_names[i]) == length && memcmp(level_names[i], text, length) == 0))
+        i++;
+    return i;
+}
+
+int surprisal_levels(const struct command *command, const struct surprisal_options *o,
+                     const char *path[N_LEVEL]) {
+    const bool result_alone = (o->prefer || o->heat || o->json) && o->per.n == 0 && !o->output;
+    const char *unnamed = o->output ? o->output : "-";
+    bool used = false;
+    for (size_t i = 0; i < o->per.n; i++) {
+        const char *equals = strchr(o->per.items[i], '=');
+        const size_t length = equals ? (size_t)(equals - o->per.items[i]) : strlen(o->per.items[i]);
+        const enum level level = find_level(o->per.items[i], length);
+        if (level == N_LEVEL || (equals && equals[1] == '\0'))
+            return options_wrong(command,
+                                 "--per '%s': token, word, region or text is expected, or one of "
+                                 "them and =FILE",
+                                 o->per.items[i]);
+        if (path[level])
+            return options_wrong(command, "--per %s is given twice", level_names[level]);
+        if (!equals && used)
+            return options_wrong(command, "only one --per can be without =FILE");
+        path[level] = equals ? equals + 1 : unnamed;
+        used = used || !equals;
+    }
+    if (o->per.n == 0 && !result_alone && !o->report)
+        path[LEVEL_WORD] = unnamed;
+    else if (o->output && !used && o->per.n == 0)
+        path[LEVEL_WORD] = o->output;
+    else if (o->output && !used)
+        return options_wrong(command, "-o needs a --per without =FILE");
+    if (o->logprobs > 0 && !path[LEVEL_TOKEN])
+        return options_wrong(command, "--logprobs needs --per token");
+    if (o->both_sides && path[LEVEL_REGION] && o->entropy)
+        return options_wrong(command, "--both-sides cannot be combined with --entropy");
+    return OPTIONS_RUN;
+}
+
+/* ---- The table ---------------------------------------------------------------------------- */
+
+static const char *const within_words[] = {"both", "left", NULL};
+
+#define PLACE(member) offsetof(struct surprisal_options, member)
+
+const struct option_row surprisal_option_rows[] = {
+    {"per", OPTION_LIST, PLACE(per),
+     "write a row per token, word, region or text, to FILE if it is named; may be repeated",
+     .section = "Output", .argument = "LEVEL[=FILE]", .standard = "word", .file = FILE_STREAM,
+     .file_after = '='},
+    {"output", OPTION_STRING, PLACE(output),
+     "write the rows to FILE, whose ending chooses .csv, .tsv or .jsonl", .letter = 'o',
+     .standard = "standard output, as CSV", .file = FILE_STREAM},
+    {"entropy", OPTION_FLAG, PLACE(entropy),
+     "add the entropy of the next token before each word, region or text, and how much of it that "
+     "removes"},
+    {"logprobs", OPTION_INTEGER, PLACE(logprobs),
+     "with --per token: add each token's probability and rank, the entropy, and the K most likely "
+     "tokens in its place",
+     .argument = "K", .least = 1, .most = 100000},
+    {"json", OPTION_FLAG, PLACE(json), "print the result of each FILE as an object"},
+    {"heat", OPTION_FLAG, PLACE(heat), "print the text, coloured by the surprisal of each token"},
+    {"report", OPTION_STRING, PLACE(report),
+     "write a page to OUT.html: the text coloured by the surprisal of its tokens, and all figures",
+     .argument = "OUT.html", .file = FILE_STREAM},
+    {"prefer", OPTION_STRING, PLACE(prefer),
+     "print in how many items condition A is more likely than B", .section = "Items",
+     .argument = "A,B", .standard = "good,bad for lines of BLiMP"},
+    {"prefer-region", OPTION_INTEGER, PLACE(prefer_region), "with --prefer: compare region N only",
+     .most = 1000000},
+    {"prefer-by", OPTION_STRING, PLACE(prefer_by),
+     "with --prefer: print the same for each value of a column", .argument = "COLUMN"},
+    {"columns", OPTION_LIST, PLACE(columns),
+     "what columns of a table are called, such as text=Sentence,item=sent_id; region=NAME: each "
+     "row is a region of its item and condition; join=none: without spaces between them",
+     .argument = "ROLE=NAME,..."},
+    {"lines", OPTION_FLAG, PLACE(lines), "score each line of FILE alone", .section = "Text"},
+    TEXT_ROW(.standard = "raw", .offset = PLACE(text)),
+    BINARY_ROW,
+    UNWRAP_ROW,
+    SKIP_UNKNOWN_ROW("", PLACE(skip_unknown)),
+    {"max-tokens", OPTION_INTEGER, PLACE(max_tokens), "read only the first N tokens of each FILE",
+     .least = 1, .most = MOST_INTEGER},
+    {"context", OPTION_STRING, PLACE(context),
+     "read FILE before each text, and do not score it; a space joins them if neither side has one",
+     .file = FILE_READ},
+    {"context-text", OPTION_STRING, PLACE(context_text), "the same with STRING",
+     .argument = "STRING"},
+    {"compare", OPTION_STRING, PLACE(compare),
+     "score the same tokens with another model of the same vocabulary too: columns nats_other and "
+     "kl",
+     .section = "Evaluation", .argument = "OTHER.txl", .file = FILE_MODEL},
+    {"cache", OPTION_FLAG, PLACE(cache),
+     "mix the model with counts of the text so far: what repeats becomes more likely"},
+    {"both-sides", OPTION_FLAG, PLACE(both_sides),
+     "XLNet: score each token with all others of its text, or of its window of tgt-len tokens, "
+     "known"},
+    {"within-word", OPTION_CHOICE, PLACE(within_word),
+     "with --both-sides: left hides from a subword those to its right in its word too",
+     .choices = within_words, .standard = "both"},
+    DYNAMIC_ROW(struct surprisal_options, dynamic,
+                "learn from each segment of running text after scoring it"),
+    DYNAMIC_LR_ROW(struct surprisal_options, dynamic),
+    SESSION_ROWS(struct surprisal_options, session, "f32"),
+    ARITHMETIC_ROW(PLACE(session.arithmetic)),
+    MODEL_ROW,
+    LOW_MEMORY_ROW,
+    COMMON_ROWS,
+    {0}};
+
+const struct operand_row surprisal_operands[] = {
+    {.name = "FILE",
+     .help = "table (.csv, .tsv, .jsonl, .json) or text to score",
+     .optional = true,
+     .standard_input = true,
+     .repeats = true},
+    {0}};
+
+const struct example surprisal_examples[] = {
+    {"txl surprisal sentences.csv > words.csv", "One row per word of each text in a table"},
+    {"txl surprisal --lines sentences.txt > words.csv",
+     "The same of a text with a sentence per line"},
+    {"txl surprisal --per region -o regions.csv items.csv",
+     "One row per region; bars | part a text"},
+    {"txl surprisal --prefer good,bad items.csv",
+     "In how many items is good more likely than bad?"},
+    {"txl surprisal novel.txt > words.csv", "Running text: all of it is context"},
+    {0}};
+
+const struct note surprisal_notes[] = {
+    {"Input",
+     "A FILE that ends in .csv, .tsv, .jsonl or .json is a table, every other a text. Standard "
+     "input is a table if its first line is a JSON object, or a header with a column text or one "
+     "that --columns names. With --lines every FILE is a text.\n\n"
+     "Each text of a table, and with --lines each line, is scored alone, after the symbol that the "
+     "model starts with and its context. Any other text is running text. It starts after that "
+     "symbol too, so that every word has a number.\n\n"
+     "The column text is needed, or is the only one. item is the number of the row unless a column "
+     "says it, condition and context may be there, and all other columns are copied. A text with "
+     "bars, such as The old | man | the boats., has regions; \\| is a bar of the text. NA, NaN, "
+     "#N/A, None and null are missing values. Rows of several participants with the same text are "
+     "scored once, and each gets the numbers."},
+    {"Columns",
+     "Rows begin with the copied columns, file if there are several, item, condition, line and "
+     "text_n, the number of the text. Then come:\n\n"
+     " token   index id token text offset length word_n region bits nats\n"
+     " word    word_n region word offset length tokens unknown bits nats\n"
+     "         bits_corrected\n"
+     " region  region text words tokens unknown bits nats bits_corrected\n"
+     " text    text words tokens unknown bits nats bits_corrected bits_end\n\n"
+     "offset and length are bytes, of a table's text without its bars. unknown is how many of the "
+     "tokens are <unk>. bits counts a space with the word after it, as most tools do. "
+     "bits_corrected counts it with the word before (Pimentel and Meister 2024, Oh and Schuler "
+     "2024). A word's bits_corrected is that of ending the word included, that of starting it "
+     "not. For word-level models both are equal. With --both-sides there is no such column. "
+     "bits_end is what comes after the last word, such as the symbol that closes the text, which "
+     "has no row of its own. The bits of all words and bits_end sum to the result of txl ppl "
+     "after the same start.\n\n"
+     "--entropy adds entropy and reduction in nats, --compare nats_other and kl, --logprobs "
+     "probability, rank, entropy, top1, top1_nats and so on. The text of running text is not "
+     "repeated in its row.\n\n"
+     "In R: read.csv(\"words.csv\", na.strings = \"\"). In pandas: "
+     "read_csv(\"words.csv\", keep_default_na=False)."},
+    UNWRAP_NOTE,
+    {0}};
