@@ -670,6 +670,10 @@ TXL_API txl_status txl_encoder_feed(txl_encoder *encoder, const char *text, size
  * fed.  Not for bytes models. */
 TXL_API txl_status txl_encoder_join(txl_encoder *encoder, unsigned bytes, txl_error *error);
 
+/* Ends a line: a line end stands for itself and the white space before it, which is not part of the
+ * text.  `bytes` as above. */
+TXL_API txl_status txl_encoder_end_line(txl_encoder *encoder, unsigned bytes, txl_error *error);
+
 /* Ends the text: passes on the rest.  The encoder is then as new, but its counts go on. */
 TXL_API txl_status txl_encoder_finish(txl_encoder *encoder, txl_error *error);
 

@@ -207,6 +207,9 @@ static txl_status end_line(struct unwrapper *u, bool joins, txl_error *error) {
     if (joins) {
         u->n_blanks = 0;
         status = u->join(u->context, bytes, error);
+    } else if (bytes > 2 || (bytes == 2 && u->blanks[0] != '\r')) {
+        u->n_blanks = 0;
+        status = u->end(u->context, bytes, error);
     } else {
         status = pass_blanks(u, error);
     }
@@ -235,7 +238,7 @@ static txl_status take_line(struct unwrapper *u, const char *text, size_t length
     txl_status status = take_part(u, text, part, error);
     *n = part + !!end;
     if (!status && end) {
-        u->column -= u->n_blanks > 0 && u->blanks[u->n_blanks - 1] == '\r';
+        u->column -= u->n_blanks; /* which are ASCII */
         u->blanks[u->n_blanks++] = '\n';
         u->ended = true;
     }
@@ -282,7 +285,7 @@ static const char *read_line(const char *text, const char *end, struct line *lin
     const char *last = line_end ? line_end : end;
     const char *next = line_end ? line_end + 1 : end;
     *line = (struct line){.begin = text, .end = last};
-    if (last > text && last[-1] == '\r')
+    while (line->end > text && is_space_byte(line->end[-1]))
         line->end--;
     for (const char *c = text; c < line->end; c++) {
         line->words = line->words || is_space_byte(*c);

@@ -42,11 +42,13 @@ struct unwrapper {
      * with the white space before them.  What they return, unless it is TXL_OK, ends the call. */
     txl_status (*text)(void *context, const char *text, size_t length, txl_error *error);
     txl_status (*join)(void *context, unsigned bytes, txl_error *error);
+    /* The same of line ends that stay, where blanks are before them: these are dropped. */
+    txl_status (*end)(void *context, unsigned bytes, txl_error *error);
     void *context;
 
-    size_t column;   /* of the line: its code points so far */
-    bool begun;      /* it has more than white space */
-    char blanks[32]; /* held white space, which may be the line's last, and its end */
+    size_t column;    /* of the line: its code points so far */
+    bool begun;       /* it has more than white space */
+    char blanks[256]; /* held white space, which may be the line's last, and its end */
     unsigned n_blanks;
     bool ended; /* the held white space ends the line */
     char word[4 * WRAP_MOST + 4];

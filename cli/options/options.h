@@ -214,7 +214,7 @@ extern const char *const options_invalid[]; /* refuse, replace */
 
 #define UNWRAP_ROW                                                                                 \
     OPTION_ROW("unwrap", OPTION_FLAG, offsetof(struct common_options, unwrap),                     \
-               "join the wrapped lines of each paragraph")
+               "join the wrapped lines of each paragraph, and drop blanks at the ends of lines")
 
 /* For commands that write a weights file. */
 #define MODEL_NAME_ROW(place)                                                                      \
@@ -226,7 +226,8 @@ extern const char *const options_invalid[]; /* refuse, replace */
 #define UNWRAP_NOTE                                                                                \
     {                                                                                              \
         "Wrapped lines",                                                                           \
-            "--unwrap joins the lines of a paragraph with blanks. The wrap is the "                \
+            "--unwrap joins the lines of a paragraph with blanks, and drops what blanks "          \
+            "other lines end in. The wrap is the "                                                 \
             "longest line of at most " TEXT_OF(                                                    \
                 WRAP_MOST) " columns in the first 64 KiB of the text. A line ends its paragraph "  \
                            "if the wrap had room for the first word of the next line, or if the "  \

@@ -509,8 +509,8 @@ const struct note ppl_notes[] = {
      "of --items and the lines of --per-line that have blanks at their edges or several in a row, "
      "tabs and wide blanks, no-break spaces, zero-width spaces or soft hyphens, but only such as "
      "this model's tokenizer does not drop. Of other texts it counts lines with blanks at their "
-     "ends and with the last three. sed 's/[[:blank:]]*$//' removes the blanks at the ends of "
-     "lines."},
+     "ends and with the last three. --unwrap drops the blanks at the ends of lines, or "
+     "sed 's/[[:blank:]]*$//' removes them."},
     {"Items",
      "--items reads a table with a header, or an object a line, and scores each text alone. The "
      "model's first context (<eos>; lm1b: <S>, bytes: 32, text8: _), what --context names and the "

@@ -195,11 +195,14 @@ bool blanks_note(const struct blanks *b, const char *name, const txl_model *mode
         if (of[i] > 0)
             fixed_line_add(&line, "%s%s (%" PRIu64 ")", line.length > 0 ? ", " : "", kinds[i].name,
                            of[i]);
+    bool drops =
+        b->by_line && !b->inside && of[END] > 0 && !txl_kind_takes_bytes(txl_model_kind(model));
     if (n > 0)
-        terminal_note("%s: %" PRIu64 " of %" PRIu64 " %s ha%s blanks that change the result: %s; "
-                      "the first in line %" PRIu64,
-                      name, n, b->units, b->by_line ? "lines" : "texts", n == 1 ? "s" : "ve", list,
-                      first);
+        terminal_note(
+            "%s: %" PRIu64 " of %" PRIu64 " %s ha%s blanks that change the result: %s; "
+            "the first in line %" PRIu64 "%s",
+            name, n, b->units, b->by_line ? "lines" : "texts", n == 1 ? "s" : "ve", list, first,
+            drops ? ". --unwrap drops those at the ends of lines, and joins wrapped lines" : "");
     return true;
 }
 
@@ -465,6 +468,13 @@ static txl_status take_join(void *context, unsigned bytes, txl_error *error) {
     return txl_encoder_join(reader->encoder, bytes, error);
 }
 
+static txl_status take_line_end(void *context, unsigned bytes, txl_error *error) {
+    struct token_reader *reader = context;
+    if (reader->blanks)
+        blanks_see(reader->blanks, "\n", 1);
+    return txl_encoder_end_line(reader->encoder, bytes, error);
+}
+
 bool token_reader_open(struct token_reader *reader, const txl_model *model, struct input *input,
                        const struct txl_encoding *encoding, bool ids) {
     *reader =
@@ -475,8 +485,8 @@ bool token_reader_open(struct token_reader *reader, const txl_model *model, stru
     txl_error error;
     if (!ids && txl_encoder_new(model, encoding, &reader->encoder, &error))
         return terminal_error("%s", error.message);
-    reader->unwrapper =
-        (struct unwrapper){.width = input->wrap, .text = take_text, .join = take_join};
+    reader->unwrapper = (struct unwrapper){
+        .width = input->wrap, .text = take_text, .join = take_join, .end = take_line_end};
     return true;
 }
 

@@ -395,6 +395,17 @@ txl_status txl_encoder_join(txl_encoder *encoder, unsigned bytes, txl_error *err
     return status;
 }
 
+txl_status txl_encoder_end_line(txl_encoder *encoder, unsigned bytes, txl_error *error) {
+    if (encoder->kind->undecoded || bytes == 0)
+        return txl_fail(error, TXL_ARGUMENT,
+                        "a line end has bytes, and ends lines of characters, not of bytes");
+    encoder->counts.bytes += bytes;
+    encoder->counts.characters += bytes;
+    txl_status status = end_sequence(encoder, error);
+    encoder->at.begun = true;
+    return status ? status : take_line_end(encoder, bytes, error);
+}
+
 /* ---- The text's end ----------------------------------------------------------------------- */
 
 static txl_status finish_text(txl_encoder *encoder, txl_error *error) {

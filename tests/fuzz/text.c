@@ -1,7 +1,7 @@
 /* Text to ids and back: the input is two bytes of choices, then the text, in which JOIN stands for
- * a line end that joins lines.  However the text is cut, it must give the same result as in one
- * piece, with a blank for each JOIN the same ids, and the text of its ids must be read as the same
- * ids. */
+ * a line end that joins lines and END for one that drops what is before it.  However the text is
+ * cut, it must give the same result as in one piece, with a blank for each JOIN and LF for each END
+ * the same ids, and the text of its ids must be read as the same ids. */
 #include "symbols.h"
 
 #include "lib/text/tokenizer.h"
@@ -16,7 +16,7 @@ enum { KIND = 7, RAW = 8, PROMPT = 16, SKIP_UNKNOWN = 32, LOOKUP = 64, LOWER_CAS
 enum { HAS_UNK = 1 };
 
 /* In the text of all kinds but bytes. */
-enum { JOIN = 0x1e };
+enum { JOIN = 0x1e, END = 0x1d };
 
 /* ---- Vocabularies ------------------------------------------------------------------------- */
 
@@ -115,13 +115,16 @@ static void finish(const uint8_t *choices, const txl_encoded *before, struct enc
 /* Feeds a part of the text; `*source` grows by the bytes that it stands for. */
 static void feed(struct encoding *e, const char *text, size_t length, bool joins, size_t *source) {
     while (length > 0 && !e->status) {
-        const char *join = joins ? memchr(text, JOIN, length) : NULL;
-        size_t n = join ? (size_t)(join - text) : length;
+        size_t n = 0;
+        while (n < length && !(joins && (text[n] == JOIN || text[n] == END)))
+            n++;
+        const bool ends = n < length;
         e->status = txl_encoder_feed(e->encoder, text, n, &e->error);
         *source += n;
-        if (join && !e->status) {
+        if (ends && !e->status) {
             unsigned bytes = 1 + (unsigned)(*source % 3);
-            e->status = txl_encoder_join(e->encoder, bytes, &e->error);
+            e->status = text[n] == JOIN ? txl_encoder_join(e->encoder, bytes, &e->error)
+                                        : txl_encoder_end_line(e->encoder, bytes, &e->error);
             *source += bytes;
             n++;
         }
@@ -235,15 +238,27 @@ static void reverse(const struct vocabulary *vocabulary, const uint8_t *choices,
     free(shown);
 }
 
-/* A line end that joins lines is a blank. */
+/* Whether the text has line ends of its own kind.  CR before END is white space, but not before LF.
+ */
+static bool has_ends(const char *text, size_t length) {
+    bool has = false;
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] == END && i > 0 && text[i - 1] == '\r')
+            return false;
+        has = has || text[i] == JOIN || text[i] == END;
+    }
+    return has;
+}
+
+/* A line end that joins lines is a blank, and one that drops blanks is another line end. */
 static void join(const struct vocabulary *vocabulary, const uint8_t *choices, const char *text,
                  size_t length, const struct encoding *e) {
-    if (vocabulary->kind == TXL_BYTES || length == 0 || !memchr(text, JOIN, length))
+    if (vocabulary->kind == TXL_BYTES || !has_ends(text, length))
         return;
     char *blanks = malloc(length);
     fuzz_require(blanks, "out of memory");
     for (size_t i = 0; i < length; i++)
-        blanks[i] = text[i] == JOIN ? ' ' : text[i];
+        blanks[i] = text[i] == JOIN ? ' ' : text[i] == END ? '\n' : text[i];
     const struct encoding *other = encode(vocabulary, choices, BLANKS, blanks, length);
     free(blanks);
     fuzz_require(other->status == e->status, "joined lines are read otherwise than with a blank");

@@ -751,18 +751,21 @@ TEST(test_caller_may_stop) {
 /* ---- Joined lines ------------------------------------------------------------------------- */
 
 /* Encodes a text of which each / stands for a line end that joins lines: ` /` for it and a blank
- * before it.  In `text` itself a / is LF. */
+ * before it.  In `text` itself a / is LF.  A ~ stands for a line end that stays, and drops it. */
 static struct result encode_joined(const struct made *made, int how, const char *text) {
     struct result result = {0};
     txl_encoder *encoder = new_encoder(made, how, &result);
     size_t length = strlen(text);
     for (size_t i = 0; i < length; i++) {
-        size_t bytes = 1 + (text[i] == ' ' && text[i + 1] == '/');
-        if (text[i + bytes - 1] == '/')
+        size_t bytes = 1 + (text[i] == ' ' && text[i + 1] != '\0' && strchr("/~", text[i + 1]));
+        char end = text[i + bytes - 1];
+        if (end == '/')
             assert_int_equal(txl_encoder_join(encoder, (unsigned)bytes, NULL), TXL_OK);
+        else if (end == '~')
+            assert_int_equal(txl_encoder_end_line(encoder, (unsigned)bytes, NULL), TXL_OK);
         else
             assert_int_equal(feed_piece(encoder, text + i, 1, NULL), TXL_OK);
-        i += text[i + bytes - 1] == '/' ? bytes - 1 : 0;
+        i += end == '/' || end == '~' ? bytes - 1 : 0;
     }
     assert_int_equal(txl_encoder_finish(encoder, NULL), TXL_OK);
     txl_encoder_counts(encoder, &result.counts);
@@ -809,12 +812,38 @@ TEST(test_joined_lines) {
     txl_error error;
     txl_encoder *encoder = new_encoder(made, CORPUS, &result);
     assert_int_equal(txl_encoder_join(encoder, 1, &error), TXL_ARGUMENT);
+    assert_int_equal(txl_encoder_end_line(encoder, 1, &error), TXL_ARGUMENT);
     txl_encoder_free(encoder);
     unmake(made);
     made = make_text8();
     encoder = new_encoder(made, CORPUS, &result);
     assert_int_equal(txl_encoder_join(encoder, 0, &error), TXL_ARGUMENT);
+    assert_int_equal(txl_encoder_end_line(encoder, 0, &error), TXL_ARGUMENT);
     txl_encoder_free(encoder);
+    unmake(made);
+}
+
+TEST(test_ended_lines) {
+    struct made *made = make(TXL_WORDS, false, WORDS);
+    assert_joins(made, CORPUS, "the ~cat~", "the <eos> \ncat <eos> \n", "1:0+3 1:3+2 2:5+3 2:8+1 ");
+    /* A sequence that the line end cuts off, and what a prompt holds back. */
+    assert_joins(made, SPLIT, "\xc3 ~\xc3~cat",
+                 "\xef\xbf\xbd <eos> \n\xef\xbf\xbd <eos> \ncat <eos> \n",
+                 "1:0+1 1:1+2 2:3+1 2:4+1 3:5+3 3:8+0 ");
+    assert_joins(made, PROMPT, "the ~ ~cat ~", "the <eos> \n<eos> \ncat ",
+                 "1:0+3 1:3+2 2:5+2 3:7+3 ");
+    unmake(made);
+    made = make(TXL_LM1B, false, "<S>|<UNK>|the");
+    assert_joins(made, CORPUS, "the ~the", "<S> the <S> \n<S> the <S> \n",
+                 "1:0+0 1:0+3 1:3+2 2:5+0 2:5+3 2:8+0 ");
+    unmake(made);
+    made = make(TXL_CHARACTERS, true, "<eos>|<unk>|a|b| ");
+    assert_joins(made, CORPUS, "A ~b", "a <eos> \nb <eos> \n", "1:0+1 1:1+2 2:3+1 2:4+0 ");
+    unmake(made);
+    /* To text8 a line end is a character, which its vocabulary can have, and blanks before it too.
+     */
+    made = make(TXL_TEXT8, true, "_|\n|a|b");
+    assert_joins(made, CORPUS, "a ~b ~", "a \\n \nb \n", "1:0+1 1:1+2 2:3+1 ");
     unmake(made);
 }
 
