@@ -33,8 +33,6 @@ static int check_needs(const struct command *command, const struct surprisal_opt
         bool given, has;
         const char *name, *needs;
     } rows[] = {
-        {o->prefer_region >= 0, o->prefer, "--prefer-region", "--prefer"},
-        {o->prefer_by, o->prefer, "--prefer-by", "--prefer"},
         {o->within_word != WITHIN_BOTH, o->both_sides, "--within-word", "--both-sides"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
