@@ -24,7 +24,7 @@ struct reading_desk {
     size_t chunk;          /* tokens of a prompt that are fed in one call */
     bool apart;            /* tokens of a segment depend on its end, which the last one is not */
     bool own_settings;     /* not those of `fresh`, which is not copied then */
-    bool *begins;          /* [n_token]: of a model of pieces, those that begin a word; else NULL */
+    bool *begins; /* [n_token]: those that begin a word or end a text; NULL: of models of words */
     struct prefixes prefixes;
     float *logprob;      /* [chunk, n_token] */
     int32_t *top_ids;    /* [MOST_TOP] */

@@ -5,6 +5,7 @@
 #include "cli/io/output.h"
 #include "cli/score/region_rows.h"
 #include "cli/score/source.h"
+#include "cli/score/words.h"
 #include "lib/base/white_space.h"
 
 #include <math.h>
@@ -181,7 +182,7 @@ static json_t *token_object(const struct job *job, const struct row *row, size_t
         output_json_bytes(item_of(job, row)->regions.text.data + place.offset, (size_t)place.bytes),
         "nats", real(nats), "entropy", real((double)scores->entropy[at]), "rank",
         (int)scores->rank[at]);
-    if (object && scores->of)
+    if (object && scores->of && model_unit(teller.model) == TXL_UNIT_PIECE)
         json_object_set_new(object, "begins", real((double)scores->begins[at]));
     bool good = !s->lists_top || !object ||
                 json_object_set_new(object, "top", answer_top(&teller, row, token)) == 0;
@@ -256,17 +257,81 @@ static json_t *regions_list(const struct regions *regions) {
     return output_json_if(bad == 0, list);
 }
 
+/* ---- Words ------------------------------------------------------------------------------- */
+
+/* The words of an item, as JSON. */
+struct word_list {
+    const struct regions *regions;
+    json_t *list;
+    bool lacks_memory;
+};
+
+/* With the columns of txl surprisal --per word as keys. */
+static txl_status add_word(void *context, const struct found_word *word, txl_error *error) {
+    struct word_list *words = context;
+    const struct regions *regions = words->regions;
+    const struct place *place = &word->place;
+    size_t region = 1;
+    (void)error;
+    while (region + 1 < regions->n && place->offset >= regions->list[region].end)
+        region++;
+    json_t *object =
+        json_pack("{s:I, s:I, s:o, s:I, s:I, s:I, s:I, s:f, s:f, s:o}", "word_n",
+                  (json_int_t)word->number, "region", (json_int_t)region, "word",
+                  output_json_bytes(regions->text.data + place->offset, (size_t)place->bytes),
+                  "offset", (json_int_t)place->offset, "length", (json_int_t)place->bytes, "tokens",
+                  (json_int_t)word->sums.tokens, "unknown", (json_int_t)word->sums.unknown, "bits",
+                  word->sums.nats / LN_2, "nats", word->sums.nats, "bits_corrected",
+                  real(word->corrected / LN_2));
+    words->lacks_memory = words->lacks_memory || json_array_append_new(words->list, object) != 0;
+    return TXL_OK;
+}
+
+static json_t *words_list(const struct job *job, const struct row *row) {
+    struct item *item = item_of(job, row);
+    const txl_model *model = job->work->model.handle;
+    struct word_list list = {&item->regions, json_array(), false};
+    struct source source;
+    txl_error error;
+    uint64_t reached = 0;
+    struct words words = {.model = model,
+                          .begins = row->scores.of,
+                          .subwords = model_unit(model) == TXL_UNIT_PIECE,
+                          .found = add_word,
+                          .context = &list};
+    source_of_text(&source, item->regions.text.data, item->regions.text.length);
+    words_start(&words, &source, 1);
+    for (size_t i = item->first; i < row_prompt_tokens(row) && list.list; i++) {
+        const size_t at = row_score_of(row, i);
+        struct place place = place_of(job, row, i);
+        const uint64_t end = place.offset + place.bytes;
+        if (isnan(row->scores.logprob[at]))
+            continue;
+        place.share.bytes = end - reached;
+        reached = end;
+        const struct scored token = {.id = row->ids[at], .place = &place};
+        const struct moment before = {.index = i,
+                                      .begins = words.begins ? (double)row->scores.begins[at] : 0};
+        const struct sums sums = {.tokens = 1,
+                                  .unknown = row->ids[at] == txl_model_unk(model),
+                                  .nats = -(double)row->scores.logprob[at]};
+        words_token(&words, &token, &sums, &before, &error); /* memory alone: it cannot fail */
+    }
+    words_end(&words, false, &error);
+    return output_json_if(!list.lacks_memory, list.list);
+}
+
 /* What is known of a text at its end. */
 static bool write_item(const struct job *job, struct row *row, struct buffer *out) {
     struct item *item = item_of(job, row);
     double nats = sum_regions(job, row);
     json_t *object =
-        json_pack("{s:I, s:O?, s:O?, s:o, s:f, s:f, s:I, s:o}", "index", (json_int_t)row->prompt,
-                  "item", item->item, "condition", item->condition, "text",
+        json_pack("{s:I, s:O?, s:O?, s:o, s:f, s:f, s:I, s:o, s:o}", "index",
+                  (json_int_t)row->prompt, "item", item->item, "condition", item->condition, "text",
                   output_json_bytes(item->regions.text.data ? item->regions.text.data : "",
                                     item->regions.text.length),
                   "nats", nats, "bits", nats / LN_2, "unknown", (json_int_t)row->tokens->unknown,
-                  "regions", regions_list(&item->regions));
+                  "regions", regions_list(&item->regions), "words", words_list(job, row));
     return answer_open(out, object) && answer_append(out, ",\"tokens\":") &&
            write_tokens(job, row, row_prompt_tokens(row), out) && answer_append(out, "}");
 }

@@ -3,7 +3,7 @@
 
 #include "answers.h"
 #include "cli/io/terminal.h"
-#include "cli/score/word_rows.h"
+#include "cli/score/words.h"
 #include "lib/base/error.h"
 
 #include <errno.h>
@@ -738,9 +738,9 @@ static bool open_desk(struct work *w, const txl_settings *settings) {
     desk->logprob = calloc(desk->chunk * n_token, sizeof *desk->logprob);
     desk->top_ids = calloc(MOST_TOP, sizeof *desk->top_ids);
     desk->top_logprobs = calloc(MOST_TOP, sizeof *desk->top_logprobs);
-    bool pieces = model_unit(w->model.handle) == TXL_UNIT_PIECE;
-    desk->begins = pieces ? word_begins(w->model.handle) : NULL;
-    if (pieces && !desk->begins)
+    const bool parts = model_unit(w->model.handle) != TXL_UNIT_WORD;
+    desk->begins = parts ? words_boundaries(w->model.handle) : NULL;
+    if (parts && !desk->begins)
         return terminal_error("out of memory");
     if (!desk->logprob || !desk->top_ids || !desk->top_logprobs)
         return terminal_error("out of memory");
