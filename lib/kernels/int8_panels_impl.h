@@ -6,7 +6,7 @@
  * Where the processor has no fast instruction for products of bytes, the rounded activations are
  * multiplied in f32: results are the same within the rounding of f32.
  *
- * Then it is a part of kernels_impl.h, which has pack, panel and prepare_q8; else of the file that
+ * Then it is a part of inference.c, which has pack, panel and prepare_q8; else of the file that
  * says what the processor can do: MULTIPLIES_BYTES, and MULTIPLIES_BYTES_IN_TILES.  The compiler's
  * flags do not say it: with -march=native they are the same for the kernels of every processor. */
 #ifndef TXL_INT8_PANELS_IMPL_H

@@ -1,7 +1,5 @@
 /* Kernels for x86-64 processors with AMX, whose tiles multiply bf16 some ten times as fast as
  * vectors of f32 are. */
-#define LANES 16
-#define PROCESSOR amx
 #define MULTIPLIES_BYTES /* for int8_panels_impl.h, and in what */
 #define MULTIPLIES_BYTES_IN_TILES
 #include "loads.h"

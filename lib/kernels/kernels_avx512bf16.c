@@ -1,8 +1,6 @@
 /* Kernels for x86-64 processors with AVX-512 (F, VL, BW, DQ) and its BF16 extension: with
  * TXL_COMPUTE_BF16 weights in bf16 are multiplied by activations rounded to bf16, two products at a
  * time. */
-#define LANES 16
-#define PROCESSOR avx512bf16
 #define AHEAD 1536 /* for vectors.h: an AMD Zen 4 reads faster so */
 #define AHEAD_LOCALITY 2
 #define MULTIPLIES_BYTES /* for int8_panels_impl.h */

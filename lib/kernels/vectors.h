@@ -1,7 +1,7 @@
 /* What the bodies of the tables share: the vector types, LANES floats and as many 32-bit integers
  * of either kind; loads and stores, sums and maxima of lanes, exp; transposing, prefetching, and
  * the last step of a product.  All is static, so that each file compiles it for its processor.  The
- * file that includes it defines LANES and PROCESSOR, the part of its tables' names. */
+ * build gives LANES and PROCESSOR, the part of the tables' names. */
 #ifndef TXL_VECTORS_H
 #define TXL_VECTORS_H
 

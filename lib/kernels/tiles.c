@@ -1,5 +1,5 @@
-/* The body of the tables of products with weights in tiles: see struct tile_kernels.  The file that
- * includes it defines LANES and PROCESSOR. */
+/* The body of the tables of products with weights in tiles: see struct tile_kernels.  Compiled once
+ * for each kind of processor, with LANES and PROCESSOR from the build. */
 #include "fused.h"
 
 enum { PARTS = TILE_HEIGHT / LANES, MOST_ROWS = 4, X_MAX = 127 * 256 + 127 };

@@ -1,5 +1,5 @@
 /* The body of every table in kernels.h, written with the compiler's vector types and compiled once
- * for each kind of processor.  The file that includes it defines LANES and PROCESSOR. */
+ * for each kind of processor, with LANES and PROCESSOR from the build. */
 #include "bf16_impl.h"
 #include "elements_impl.h"
 #if LANES >= 8

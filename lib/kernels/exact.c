@@ -1,7 +1,17 @@
 /* The body of the tables of the exact arithmetic (weights-format.md, "Exact arithmetic"): every
- * table gives the same bits, for any number of rows together.  The file that includes it defines
- * LANES and PROCESSOR, includes fused.h, and defines
- *     DOT_ROWS        rows of a tile of dot products: as many as the registers hold */
+ * table gives the same bits, for any number of rows together.  Compiled once for each kind of
+ * processor, with LANES and PROCESSOR from the build. */
+#include "fused.h"
+
+/* Rows of a tile of dot products: as many as the registers hold. */
+#if LANES == 16 || defined(USE_NEON)
+enum { DOT_ROWS = 6 };
+#elif LANES == 8
+enum { DOT_ROWS = 3 };
+#else
+enum { DOT_ROWS = 2 };
+#endif
+
 #include "elements_impl.h"
 #include "multiply_impl.h"
 
@@ -285,7 +295,7 @@ static inline vec exp_at(const float *x, size_t n, size_t i, float max) {
 
 static float attend(float *s, size_t n, size_t n_far, float far, const float *position,
                     float scale) {
-    const vec least = splat(0x1p-80f); /* see attend in kernels_impl.h */
+    const vec least = splat(0x1p-80f); /* see attend in inference.c */
     float max = add_position(s, n_far, NULL, far, scale, -INFINITY);
     max = add_position(s + n_far, n - n_far, position, 0, scale, max);
     vec sum[PARTS] = {{0}};

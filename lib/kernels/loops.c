@@ -1,7 +1,13 @@
-/* The body of every table of training's loops, compiled once for each kind of processor.  The file
- * that includes it defines LANES and PROCESSOR, and perhaps MULTIPLY_WORDS, the products of two
- * vectors' low halves of 64-bit lanes. */
+/* The body of every table of training's loops, compiled once for each kind of processor, with
+ * LANES and PROCESSOR from the build. */
 #include "vectors.h"
+
+/* The products of two vectors' low halves of 64-bit lanes, where an instruction makes them. */
+#if LANES == 16
+#define MULTIPLY_WORDS(a, b) _mm512_mul_epu32((__m512i)(a), (__m512i)(b))
+#elif LANES == 8
+#define MULTIPLY_WORDS(a, b) _mm256_mul_epu32((__m256i)(a), (__m256i)(b))
+#endif
 
 #include <math.h>
 

@@ -1,4 +1,0 @@
-/* Kernels for x86-64 processors with AVX-512 (F, VL, BW, DQ). */
-#define LANES 16
-#define PROCESSOR avx512
-#include "kernels_impl.h"

@@ -1,4 +1,0 @@
-/* Training's loops for 64-bit ARM processors. */
-#define LANES 4
-#define PROCESSOR neon
-#include "loops_impl.h"
