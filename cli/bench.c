@@ -699,8 +699,7 @@ static const struct option_row options[] = {
     {"mem-lens", OPTION_STRING, PLACE(mem_lens),
      "measure with each of these numbers of tokens of memory before the segment, with "
      "commas between them",
-     .section = "Segments and memory", .argument = "LIST", .standard = "the checkpoint's",
-     .old = "mem-len"},
+     .section = "Segments and memory", .argument = "LIST", .standard = "the checkpoint's"},
     {"sliding", OPTION_STRING, PLACE(sliding),
      "score with each of these numbers of tokens of memory, and as vanilla Transformers are "
      "evaluated: each token from a window of so many, computed anew",

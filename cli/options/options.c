@@ -210,8 +210,7 @@ const char *const answers[] = {"yes", "no", NULL};
 
 enum { MAX_OPTIONS = 64, HELP_WIDTH = 80, HELP_COLUMN = 28 };
 
-/* getopt_long's value for row i is this plus i, beyond every letter; for its old name MAX_OPTIONS
- * more. */
+/* getopt_long's value for row i is this plus i, beyond every letter. */
 enum { ROW_VALUE = 256 };
 
 int options_wrong(const struct command *command, const char *format, ...) {
@@ -468,26 +467,6 @@ static const char *known_elsewhere(const struct command *command, const char *na
     return NULL;
 }
 
-/* What to do without an option that an earlier release had; NULL: there was none of that name. */
-static const char *gone(const struct command *command, const char *name) {
-    static const struct {
-        const char *command, *option, *instead;
-    } options[] = {{"generate", "order", "--refresh 0 reads the prompt as blocks"},
-                   {"generate", "dynamic-method", "rms is used with --statistics, else adam"},
-                   {"generate", "dynamic-decay", "only txl ppl has it"},
-                   {"generate", "dynamic-epsilon", "only txl ppl has it"},
-                   {"generate", "statistics-tokens", "only txl ppl has it"},
-                   {"ppl", "order", "use --factorization"},
-                   {"bench", "csv", "use --json"},
-                   {"bench", "known", "rounds have a block of 200 tokens"},
-                   {"bench", "refresh", "rounds have 16 new tokens, as txl generate's have"},
-                   {"bench", "dropout", "training is measured with txl train's default"}};
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-        if (strcmp(options[i].command, command->name) == 0 && strcmp(options[i].option, name) == 0)
-            return options[i].instead;
-    return NULL;
-}
-
 static bool has_option(const struct command *command, const char *name) {
     const struct option_row *row = command->options;
     while (row->name && strcmp(row->name, name) != 0)
@@ -518,9 +497,6 @@ static int unknown_option(const struct command *command, const char *text) {
     char name[64];
     const char *dashless = text + strspn(text, "-");
     snprintf(name, sizeof name, "%.*s", (int)strcspn(dashless, "="), dashless);
-    const char *instead = gone(command, name);
-    if (instead)
-        return options_wrong(command, "--%s is gone: %s", name, instead);
     if ((strcmp(name, "output") == 0 || strcmp(name, "csv") == 0) && !has_option(command, "output"))
         return no_output_option(command, "--", name);
     struct nearest nearest = nearest_to(name);
@@ -638,22 +614,16 @@ static void describe_options(const struct option_row *rows, struct option *longs
     for (; rows[n].name; n++) {
         assert(n < MAX_OPTIONS);
         bool argument = rows[n].kind != OPTION_FLAG;
-        *longs = (struct option){.name = rows[n].name,
-                                 .has_arg = argument ? required_argument : no_argument,
-                                 .val = ROW_VALUE + (int)n};
-        if (rows[n].old) {
-            longs[1] = *longs;
-            (++longs)->name = rows[n].old;
-            longs->val += MAX_OPTIONS;
-        }
-        longs++;
+        longs[n] = (struct option){.name = rows[n].name,
+                                   .has_arg = argument ? required_argument : no_argument,
+                                   .val = ROW_VALUE + (int)n};
         if (rows[n].letter != 0) {
             letters[l++] = rows[n].letter;
             if (argument)
                 letters[l++] = ':';
         }
     }
-    *longs = (struct option){0};
+    longs[n] = (struct option){0};
     letters[l] = '\0';
 }
 
@@ -672,8 +642,7 @@ static void limit_threads(struct common_options *common) {
 
 int options_parse(const struct command *command, int argc, char **argv, void *values,
                   struct operands *operands) {
-    struct option longs[2 * MAX_OPTIONS + 1];
-    const struct option_row *old = NULL; /* named as in an earlier release */
+    struct option longs[MAX_OPTIONS + 1];
     char letters[2 * MAX_OPTIONS + 2];
     describe_options(command->options, longs, letters);
 
@@ -685,9 +654,8 @@ int options_parse(const struct command *command, int argc, char **argv, void *va
         if (result == '?' || result == ':')
             return wrong_option(command, result, argv);
         const struct option_row *row = result >= ROW_VALUE
-                                           ? &command->options[(result - ROW_VALUE) % MAX_OPTIONS]
+                                           ? &command->options[result - ROW_VALUE]
                                            : row_of_letter(command->options, result);
-        old = result >= ROW_VALUE + MAX_OPTIONS ? row : old;
         brief = brief || result == 'h'; /* --help has the row's number */
         int status = set_value(command, row, optarg, values);
         if (status != OPTIONS_RUN)
@@ -701,9 +669,6 @@ int options_parse(const struct command *command, int argc, char **argv, void *va
     terminal_set_quiet(common->quiet);
     terminal_set_summary(common->summary);
     limit_threads(values);
-    if (old)
-        terminal_note("--%s is called --%s now; the next release does not know the old name",
-                      old->old, old->name);
     *operands = (struct operands){.items = argv + optind, .n = argc - optind};
     int status = OPTIONS_RUN;
     if (common->files_from && !files_from_read(common->files_from, operands))

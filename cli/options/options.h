@@ -95,7 +95,6 @@ struct option_row {
     enum file_use file; /* how the file that the argument names is used; FILE_NONE: it names none */
     char file_after;    /* the file's name comes after this character, if at all; 0: it is all */
     const char *over;   /* the option whose file this output may replace; NULL: none */
-    const char *old;    /* the name of an earlier release, which still means it; NULL: none */
     bool required;      /* for the usage line; the command itself asks for it */
 };
 

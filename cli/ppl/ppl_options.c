@@ -277,10 +277,10 @@ const struct option_row ppl_option_rows[] = {
     {"context", OPTION_STRING, PLACE(context),
      "read <eos> and FILE before each text, with --per-line before each line, and do not score "
      "them; the text continues FILE, after a blank if neither side has one",
-     .file = FILE_READ, .old = "before"},
+     .file = FILE_READ},
     {"context-text", OPTION_STRING, PLACE(context_text),
      "the same with STRING; it may be empty, so that the text's first token is scored too",
-     .argument = "STRING", .old = "before-text"},
+     .argument = "STRING"},
     {"no-eos", OPTION_FLAG, PLACE(no_eos),
      "leave the tokens of line ends out of sums and tables; the model reads them all the "
      "same"},

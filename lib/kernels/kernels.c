@@ -87,11 +87,6 @@ static txl_status fail_name(const char *name, txl_error *error) {
     struct kernels kernels;
     for (size_t i = 0, n = 0; kernels_available(i, &kernels) && n < sizeof list; i++)
         n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i > 0 ? ", " : "", kernels.name);
-    if (strcmp(name, "avx512fp16") == 0)
-        return txl_fail(error, TXL_ARGUMENT,
-                        "TXL_CPU: the kernels '%s' are gone, avx512 replaces them; this processor "
-                        "has %s",
-                        name, list);
     return txl_fail(error, TXL_ARGUMENT, "TXL_CPU: no kernels '%s' for this processor; it has %s",
                     name, list);
 }
