@@ -11,6 +11,14 @@
  *   txl_compressor, txl_decompressor
  *                texts to few bytes and back.
  *
+ * The twenty functions that a program needs first:
+ *
+ *   txl_model_open, txl_model_defaults, txl_model_first_context, txl_model_close
+ *   txl_session_new, txl_session_feed, txl_session_sample, txl_session_score,
+ *   txl_session_distributions, txl_session_reset, txl_session_free, txl_sampling_defaults
+ *   txl_encoder_new, txl_encoder_feed, txl_encoder_finish, txl_encoder_free
+ *   txl_decoder_new, txl_decoder_push, txl_decoder_finish, txl_decoder_free
+ *
  * The model within the program is the program's: `txl convert built-in -o FILE` makes a file of it.
  *
  * To continue a text (tests/example/generate.c): open a model, and make a session, an encoder and a
