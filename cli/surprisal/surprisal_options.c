@@ -222,13 +222,11 @@ const struct note surprisal_notes[] = {
      "input is a table if its first line is a JSON object, or a header with a column text or one "
      "that --columns names. With --lines every FILE is a text.\n\n"
      "Each text of a table, and with --lines each line, is scored alone, after the symbol that the "
-     "model starts with and its context. Any other text is running text. It starts after that "
-     "symbol too, so that every word has a number.\n\n"
-     "The column text is needed, or is the only one. item is the number of the row unless a column "
-     "says it, condition and context may be there, and all other columns are copied. A text with "
-     "bars, such as The old | man | the boats., has regions; \\| is a bar of the text. NA, NaN, "
-     "#N/A, None and null are missing values. Rows of several participants with the same text are "
-     "scored once, and each gets the numbers."},
+     "model starts with and its context. Other texts are scored as a whole, after that symbol.\n\n"
+     "A table needs a column text, or has only one. item is the row's number unless a column says "
+     "it; condition and context are optional; other columns are copied. Bars part a text into "
+     "regions: The old | man | the boats. (\\| is a bar.) NA, NaN, #N/A, None and null are missing "
+     "values. Rows of several participants with one text are scored once."},
     {"Columns",
      "Rows begin with the copied columns, file if there are several, item, condition, line and "
      "text_n, the number of the text. Then come:\n\n"
@@ -238,17 +236,14 @@ const struct note surprisal_notes[] = {
      " region  region text words tokens unknown bits nats bits_corrected\n"
      " text    text words tokens unknown bits nats bits_corrected bits_end\n\n"
      "offset and length are bytes, of a table's text without its bars. unknown is how many of the "
-     "tokens are <unk>. bits counts a space with the word after it, as most tools do. "
-     "bits_corrected counts it with the word before (Pimentel and Meister 2024, Oh and Schuler "
-     "2024). A word's bits_corrected is that of ending the word included, that of starting it "
-     "not. For word-level models both are equal. With --both-sides there is no such column. "
-     "bits_end is what comes after the last word, such as the symbol that closes the text, which "
-     "has no row of its own. The bits of all words and bits_end sum to the result of txl ppl "
-     "after the same start.\n\n"
+     "tokens are <unk>. bits counts a space with the word after it, as most tools do, "
+     "bits_corrected with the word before (Pimentel and Meister 2024, Oh and Schuler 2024). For "
+     "word-level models both are equal; with --both-sides there is no such column. bits_end is "
+     "what comes after the last word, such as the symbol that closes the text. The bits of all "
+     "words and bits_end sum to the result of txl ppl after the same start.\n\n"
      "--entropy adds entropy and reduction in nats, --compare nats_other and kl, --logprobs "
-     "probability, rank, entropy, top1, top1_nats and so on. The text of running text is not "
-     "repeated in its row.\n\n"
+     "probability, rank, entropy, top1, top1_nats and so on. The row of running text does not "
+     "repeat it.\n\n"
      "In R: read.csv(\"words.csv\", na.strings = \"\"). In pandas: "
      "read_csv(\"words.csv\", keep_default_na=False)."},
-    UNWRAP_NOTE,
     {0}};
