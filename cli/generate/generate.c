@@ -595,7 +595,10 @@ static const struct note notes[] = {
      "<eos>) is part of the memory. Only the model that saved a memory can load it."},
     {"Interactive",
      "A line that you type continues the text, after a blank if neither side has one. An "
-     "empty line ends the line. /go lets the model go on with nothing added.\n\n"
+     "empty line ends the line. /go lets the model go on with nothing added. What is pasted at a "
+     "terminal that marks it (bracketed paste) is part of one line, with its line ends, so that "
+     "several pasted lines are one turn once you press Enter. They are text even where they begin "
+     "with a slash.\n\n"
      "The model's turn ends at the end of a sentence: after . ! ? or an ellipsis and any "
      "closing quotes or brackets, before white space, once it has at least two words; but "
      "not after a title such as Mr. or an initial. --turn line ends it at a line end, "

@@ -160,8 +160,10 @@ static txl_status take_prompt(struct interaction *i) {
 static void prompt_added(struct interaction *i) {
     struct prompt *prompt = &i->g->prompt;
     const struct buffer *added = &i->added;
-    bool begun = i->g->memory != NULL, ends_line = added->length == 1 && added->data[0] == '\n';
-    size_t length = ends_line ? 0 : added->length;
+    bool begun = i->g->memory != NULL;
+    bool ends_line = added->length > 0 && added->data[added->length - 1] == '\n';
+    /* A prompt's own last line end is dropped. */
+    size_t length = ends_line && added->length == 1 ? 0 : added->length;
     prompt->input = (struct input){.name = "the line",
                                    .handle = -1,
                                    .string = added->data ? added->data : "",
@@ -620,7 +622,8 @@ static void print_help(struct interaction *i, char *argument) {
     options_print_filled(
         stderr,
         "Type a line to continue the text; the model then goes on to the end of a sentence (/set "
-        "turn changes that). An empty line ends the line. Ctrl-C ends the model's turn, Ctrl-D the "
+        "turn changes that). An empty line ends the line. Lines that are pasted are one turn, once "
+        "you press Enter. Ctrl-C ends the model's turn, Ctrl-D the "
         "program. To begin a line of text with /, type //.",
         0, HELP_COLUMNS);
     fputc('\n', stderr);
@@ -643,12 +646,12 @@ static bool is_number_of_ways(const char *name) {
 
 /* Runs the command after the line's /. */
 static void run_command(struct interaction *i, char *line) {
-    char *argument = line + strcspn(line, " \t\r");
+    char *argument = line + strcspn(line, " \t\r\n");
     if (*argument != '\0') {
         *argument++ = '\0';
-        argument += strspn(argument, " \t\r");
+        argument += strspn(argument, " \t\r\n");
     }
-    for (size_t end = strlen(argument); end > 0 && strchr(" \t\r", argument[end - 1]); end--)
+    for (size_t end = strlen(argument); end > 0 && strchr(" \t\r\n", argument[end - 1]); end--)
         argument[end - 1] = '\0';
     struct nearest nearest = nearest_to(line);
     for (size_t k = 0; k < N_COMMANDS; k++) {
@@ -698,6 +701,14 @@ static void complete_line(struct candidates *c) {
 
 /* ---- The turns ---------------------------------------------------------------------------- */
 
+/* Whether it has line ends elsewhere than at its end: several pasted lines. */
+static bool is_several(const char *line, size_t length) {
+    while (length > 0 && line[length - 1] == '\n')
+        length--;
+    return length > 0 && memchr(line, '\n', length);
+}
+
+/* Several lines are text, whatever they begin with. */
 static txl_status answer_line(struct interaction *i, const char *line, size_t length) {
     if (i->n_ways > 0) {
         if (length == 1 && line[0] > '0' && line[0] <= '0' + (char)i->n_ways)
@@ -707,7 +718,7 @@ static txl_status answer_line(struct interaction *i, const char *line, size_t le
         if (length == 0)
             return TXL_OK;
     }
-    if (length == 0 || line[0] != '/')
+    if (length == 0 || line[0] != '/' || is_several(line, length))
         return take_line(i, line, length);
     if (length > 1 && line[1] == '/')
         return take_line(i, line + 1, length - 1);

@@ -137,6 +137,69 @@ static unsigned char complete(EditLine *edit, int key) {
     return result;
 }
 
+/* ---- Pasting ------------------------------------------------------------------------------ */
+
+/* A terminal that was asked to puts these around what is pasted, so that its line ends do not end
+ * the typed line. */
+#define PASTE_ON "\033[?2004h"
+#define PASTE_OFF "\033[?2004l"
+#define PASTE_BEGINS "\033[200~"
+static const wchar_t paste_ends[] = L"\033[201~";
+enum { PASTE_ENDS = sizeof paste_ends / sizeof *paste_ends - 1 };
+
+/* Appends what is pasted, as wide characters, without its end mark.  False when reading fails, or
+ * memory is short. */
+static bool read_paste(EditLine *edit, struct buffer *pasted) {
+    wchar_t c;
+    size_t matched = 0; /* of the end mark; only its first character is an escape */
+    while (matched < PASTE_ENDS) {
+        if (el_wgetc(edit, &c) != 1)
+            return false;
+        matched = c == paste_ends[matched] ? matched + 1 : c == paste_ends[0];
+        if (c == L'\r') /* so libedit lets the terminal's driver send a line end */
+            c = L'\n';
+        if (c != L'\0' && !buffer_append(pasted, &c, sizeof c))
+            return false;
+    }
+    pasted->length -= PASTE_ENDS * sizeof *paste_ends;
+    return true;
+}
+
+/* Puts what is pasted into the typed line, line ends and all, which Enter then ends. */
+static unsigned char paste(EditLine *edit, int key) {
+    struct buffer pasted = {0};
+    const wchar_t end = L'\0';
+    (void)key;
+    unsigned char result = CC_EOF;
+    if (read_paste(edit, &pasted) && buffer_append(&pasted, &end, sizeof end)) {
+        const wchar_t *text = (const wchar_t *)(const void *)pasted.data;
+        result = *text == L'\0' || el_winsertstr(edit, text) == 0 ? CC_REFRESH : CC_ERROR;
+    }
+    buffer_free(&pasted);
+    return result;
+}
+
+/* Only emacs's keys: in vi's the mark would first leave the mode in which text is inserted. */
+static void bind_paste(struct line_reader *reader) {
+    const char *keys = NULL, *terminal = getenv("TERM");
+    int edits = 0;
+    el_get(reader->edit, EL_EDITOR, &keys);
+    el_get(reader->edit, EL_EDITMODE, &edits);
+    if (!edits || !keys || strcmp(keys, "emacs") != 0)
+        return;
+    el_wset(reader->edit, EL_ADDFN, L"paste", L"insert what a terminal pastes", paste);
+    el_set(reader->edit, EL_BIND, PASTE_BEGINS, "paste", NULL);
+    reader->asks_for_paste = terminal && *terminal && strcmp(terminal, "dumb") != 0;
+}
+
+/* Asks the terminal for the marks, only while a line is typed: so no way to end leaves them on. */
+static void mark_pastes(const struct line_reader *reader, bool on) {
+    if (!reader->asks_for_paste)
+        return;
+    fputs(on ? PASTE_ON : PASTE_OFF, shown_on());
+    fflush(shown_on());
+}
+
 /* ---- The history's file ------------------------------------------------------------------- */
 
 /* Makes every folder of the path. */
@@ -207,6 +270,7 @@ bool line_reader_open(struct line_reader *reader) {
     el_set(reader->edit, EL_BIND, "^I", "complete", NULL);
     el_set(reader->edit, EL_HIST, history, reader->history);
     el_source(reader->edit, NULL); /* the user's ~/.editrc */
+    bind_paste(reader);
     reader->history_path = find_history();
     if (reader->history_path)
         history(reader->history, &event, H_LOAD, reader->history_path);
@@ -228,9 +292,11 @@ void line_reader_close(struct line_reader *reader) {
 
 static const char *type_line(struct line_reader *reader, size_t *length) {
     int n;
+    mark_pastes(reader, true);
     signals_end_reads(true);
     const char *line = el_gets(reader->edit, &n);
     signals_end_reads(false);
+    mark_pastes(reader, false);
     if (!line || n <= 0) {
         fputc('\n', shown_on());
         return NULL;

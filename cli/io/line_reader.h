@@ -32,8 +32,9 @@ void candidates_free(struct candidates *candidates);
 struct line_reader {
     EditLine *edit; /* NULL: standard input is no terminal, or no terminal shows what is typed */
     History *history;
-    char *history_path; /* NULL: there is no history */
-    struct input input; /* of lines that libedit does not read */
+    char *history_path;  /* NULL: there is no history */
+    bool asks_for_paste; /* the terminal marks what is pasted, if it is asked to */
+    struct input input;  /* of lines that libedit does not read */
     struct buffer text; /* what is read of it and not yet returned, and before that the last line */
     size_t line;        /* bytes of that line and its end */
     bool failed;        /* reading failed, with the error printed */
@@ -51,7 +52,7 @@ bool line_reader_open(struct line_reader *reader);
 void line_reader_close(struct line_reader *reader);
 
 /* The next line without its end; NULL if there is none, a signal came, or reading failed.  It lives
- * until the next call. */
+ * until the next call.  What a terminal pastes at once is part of one line, with its line ends. */
 const char *line_reader_next(struct line_reader *reader, size_t *length);
 
 /* Whether the person at the terminal answers the question with yes. */
