@@ -427,7 +427,7 @@ static bool name_inputs(struct run *run) {
     if (!run->named)
         return terminal_error("out of memory");
     for (size_t i = 0; i < n; i++)
-        run->named[i] = (struct named_file){FILE_READ, "", "FILE", run->inputs->items[i], NULL};
+        run->named[i] = (struct named_file){FILE_READ, "", "FILE", run->inputs->items[i]};
     return true;
 }
 
@@ -446,16 +446,17 @@ static bool check_output(const struct run *run, const char *input, const char *o
         return terminal_error(
             "compressed text is not for a terminal; name an output with -o, or force it with -f");
     }
-    own[0] = (struct named_file){FILE_READ, "", "FILE", input, NULL};
-    own[1] = (struct named_file){o->output ? FILE_STREAM : FILE_WHOLE, "", "output", output, NULL};
-    own[2] = (struct named_file){FILE_READ, "--", "model", o->common.model, NULL};
-    if (!named_files_check(own, o->common.model ? 3 : 2))
+    own[0] = (struct named_file){FILE_READ, "", "FILE", input};
+    own[1] = (struct named_file){o->output ? FILE_STREAM : FILE_WHOLE, "", "output", output};
+    own[2] = (struct named_file){FILE_READ, "--", "model", o->common.model};
+    if (named_files_check(own, o->common.model ? 3 : 2, NULL) != OPTIONS_RUN)
         return false;
     if (stat(output, &about) != 0 || !S_ISREG(about.st_mode))
         return true;
     if (!o->force)
         return terminal_error("%s: exists; -f replaces it", output);
-    return named_files_check(run->named, n + 2); /* inputs that are still to be read */
+    return named_files_check(run->named, n + 2, NULL) ==
+           OPTIONS_RUN; /* inputs that are still to be read */
 }
 
 /* Links are passed over, as a folder may have both a file and links to it.  Those to pipes are what

@@ -337,7 +337,8 @@ static int run(const struct command *command, void *values, struct operands *ope
 static const struct option_row options[] = {
     {"output", OPTION_STRING, PLACE(output),
      "write the weights file OUT.txl; it appears when it is complete", .section = "Files",
-     .letter = 'o', .argument = "OUT.txl", .file = FILE_PRODUCT},
+     .letter = 'o', .argument = "OUT.txl", .file = FILE_PRODUCT, .output = OUTPUT_WEIGHTS},
+    FORCE_ROW,
     {"vocab", OPTION_STRING, PLACE(vocabulary),
      "take the vocabulary of FILE: cache.pt, cache.pkl, vocab.bin, vocab.pkl, vocab.json, "
      "a SentencePiece model, or a text file with a symbol a line",
@@ -420,6 +421,7 @@ static const struct note notes[] = {
      "XLNet's unpacked archives, the .index file, or its name without .index.\n\n"
      "Pickles are read as data: nothing in them is executed. If a checkpoint does not "
      "state a fact, convert names the option that does."},
+    OUTPUTS_NOTE,
     SUMMARY_NOTE(
         " txl convert: bytes seconds output",
         "The output's name runs to the end of the line. txl info prints what the file says."),

@@ -495,7 +495,8 @@ static const struct option_row options[] = {
     ARITHMETIC_ROW(PLACE(session.arithmetic)),
     {"save-memory", OPTION_STRING, PLACE(save_memory),
      "write to FILE at the end what --load-memory needs to go on with the text", .file = FILE_WHOLE,
-     .over = "load-memory"},
+     .output = OUTPUT_MEMORY, .over = "load-memory"},
+    FORCE_ROW,
     {"load-memory", OPTION_STRING, PLACE(load_memory),
      "go on with the text that --save-memory wrote to FILE; a prompt continues that text",
      .file = FILE_READ},
@@ -516,6 +517,7 @@ static const struct note notes[] = {
      "text as it has become, in f32, and learns no more. In the summary line segments_learned "
      "follows unknown. See txl ppl --help."},
     UNWRAP_NOTE,
+    OUTPUTS_NOTE,
     {"Samples",
      "Each sample begins with the prompt; from the second on a line '--- sample N ---' "
      "stands before it. Up to 8 samples are made together and share each read of the "

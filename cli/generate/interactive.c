@@ -449,7 +449,7 @@ static bool may_write(struct interaction *i, const char *path) {
 }
 
 static void write_over(struct interaction *i, char *argument) {
-    const struct named_file output = {FILE_STREAM, "/", "write", argument, NULL};
+    const struct named_file output = {FILE_STREAM, "/", "write", argument};
     struct outfile file;
     if (!has_text(i, "write") ||
         options_check_output(i->command, i->options, &output) != OPTIONS_RUN ||
@@ -469,7 +469,8 @@ static void write_text(struct interaction *i, char *argument) {
 }
 
 static void save_session(struct interaction *i, char *argument) {
-    const struct named_file output = {FILE_WHOLE, "/", "save", argument, "load-memory"};
+    const struct named_file output = {FILE_WHOLE, "/",           "save",
+                                      argument,   "load-memory", OUTPUT_MEMORY};
     txl_error error;
     if (!i->g->memory)
         terminal_error("/save: there is no text yet");

@@ -3,6 +3,7 @@
 #include "cli/io/terminal.h"
 #include "lib/base/output_file.h"
 #include "options.h"
+#include "own_files.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -143,8 +144,43 @@ static bool check_pair(const struct named_file *output, const struct place *at_o
                           other->dashes, other->role, output->dashes, output->role);
 }
 
-bool named_files_check(const struct named_file *files, size_t n) {
-    static const struct named_file standard_input = {FILE_READ, "", "standard input", "-", NULL};
+/* ---- What exists --------------------------------------------------------------------------- */
+
+/* Whether the output is the file that it may replace in any case. */
+static bool is_over(const struct named_file *files, const struct place *places, size_t n,
+                    size_t output) {
+    for (size_t i = 0; i < n; i++)
+        if (files[i].use == FILE_READ && files[output].over &&
+            strcmp(files[output].over, files[i].role) == 0 && is_same(&places[i], &places[output]))
+            return true;
+    return false;
+}
+
+/* Whether what is there may be replaced; prints the error if not. */
+static bool may_replace(const struct named_file *file, const struct place *place, bool has_force) {
+    const char *name = output_kind_name(file->kind);
+    const char *remedy = has_force ? "--force replaces it" : "name another";
+    if (file->kind == OUTPUT_ANY || !is_regular(place) || place->about.st_size == 0 ||
+        is_standard(file) || output_standard_handle(&place->about) >= 0)
+        return true;
+    if (!is_own_file(file->path, file->kind, file->columns))
+        return terminal_error("%s: exists and is no %s; %s", file->path, name, remedy);
+    return !file->kept || terminal_error("%s: exists; --resume of its run goes on with it, %s",
+                                         file->path, remedy);
+}
+
+static bool check_kinds(const struct named_file *files, const struct place *places, size_t n,
+                        const bool *force) {
+    for (size_t i = 0; i < n && !(force && *force); i++)
+        if (is_written(&files[i]) && !is_over(files, places, n, i) &&
+            !may_replace(&files[i], &places[i], force))
+            return false;
+    return true;
+}
+
+int named_files_check(const struct named_file *files, size_t n, const bool *force) {
+    static const struct named_file standard_input = {FILE_READ, "", "standard input", "-"};
+    int status = STATUS_FAILURE;
     struct place *places = calloc(n + 1, sizeof *places);
     bool good = places;
     if (!good)
@@ -161,11 +197,13 @@ bool named_files_check(const struct named_file *files, size_t n) {
                 good = check_pair(&files[i], &places[i], other, &places[k]);
         }
     }
-    for (size_t i = 0; i < n && good; i++)
+    if (good)
+        status = check_kinds(files, places, n, force) ? OPTIONS_RUN : STATUS_USAGE;
+    for (size_t i = 0; i < n && status == OPTIONS_RUN; i++)
         if (is_written(&files[i]))
             output_file_remove_left(files[i].path);
     for (size_t i = 0; places && i <= n; i++)
         free(places[i].target);
     free(places);
-    return good;
+    return status;
 }

@@ -541,13 +541,27 @@ static bool add_inputs(struct file_list *list, const char *role, bool model,
     bool good = true;
     for (size_t i = 0; i < n && good; i++)
         if (!model || strcmp(paths[i], BUILT_IN) != 0)
-            good = add_file(list, &(struct named_file){FILE_READ, "", role, paths[i], NULL});
+            good = add_file(list, &(struct named_file){FILE_READ, "", role, paths[i]});
     return good;
+}
+
+/* The row of that name; NULL: the command has none. */
+static const struct option_row *find_row(const struct option_row *rows, const char *name) {
+    for (; rows->name; rows++)
+        if (strcmp(rows->name, name) == 0)
+            return rows;
+    return NULL;
+}
+
+static bool is_given_path(const struct option_row *rows, const void *values, const char *name) {
+    const struct option_row *row = name ? find_row(rows, name) : NULL;
+    return row && *(const char *const *)(const void *)((const char *)values + row->offset);
 }
 
 /* Adds the files that options name, and the model of $TXL_MODEL if no option names one. */
 static bool add_option_files(struct file_list *list, const struct option_row *rows,
                              const void *values) {
+    const struct option_row *const first = rows;
     bool good = true;
     for (; rows->name && good; rows++) {
         const void *place = (const char *)values + rows->offset;
@@ -563,8 +577,12 @@ static bool add_option_files(struct file_list *list, const struct option_row *ro
             if (path && rows->file_after && (path = strchr(path, rows->file_after)))
                 path++;
             if (path && !(model && strcmp(path, BUILT_IN) == 0))
-                good = add_file(list, &(struct named_file){model ? FILE_READ : rows->file, "--",
-                                                           rows->name, path, rows->over});
+                good = add_file(
+                    list,
+                    &(struct named_file){
+                        model ? FILE_READ : rows->file, "--", rows->name, path, rows->over,
+                        rows->output, rows->columns,
+                        rows->kept && (rows->over || !is_given_path(first, values, rows->kept))});
         }
         if (rows->kind == OPTION_LIST)
             continue;
@@ -576,12 +594,12 @@ static bool add_option_files(struct file_list *list, const struct option_row *ro
 }
 
 /* Checks and frees the list; `gathered` is false if there was no memory for it. */
-static int check_files(struct file_list *list, bool gathered) {
+static int check_files(struct file_list *list, bool gathered, const bool *force) {
     if (!gathered)
         terminal_error("out of memory");
-    bool good = gathered && named_files_check(list->items, list->n);
+    int status = gathered ? named_files_check(list->items, list->n, force) : STATUS_FAILURE;
     free(list->items);
-    return good ? OPTIONS_RUN : STATUS_FAILURE;
+    return status;
 }
 
 static int check_named_files(const struct command *command, const void *values,
@@ -592,7 +610,9 @@ static int check_named_files(const struct command *command, const void *values,
     if (good && row && row->name && !row->choices && !row->commands)
         good = add_inputs(&list, row->name, row->model, (const char *const *)operands->items,
                           (size_t)operands->n);
-    return check_files(&list, good);
+    const struct option_row *force = find_row(command->options, "force");
+    return check_files(&list, good,
+                       force ? (const bool *)((const char *)values + force->offset) : NULL);
 }
 
 int options_check_output(const struct command *command, const void *values,
@@ -602,7 +622,7 @@ int options_check_output(const struct command *command, const void *values,
     for (size_t i = 0; i < list.n; i++)
         if (list.items[i].use != FILE_READ)
             list.items[i].use = FILE_NONE;
-    return check_files(&list, good && add_file(&list, output));
+    return check_files(&list, good && add_file(&list, output), NULL);
 }
 
 /* ---- The command line --------------------------------------------------------------------- */

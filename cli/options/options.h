@@ -35,17 +35,35 @@ enum file_use {
     FILE_STREAM   /* written from the start: a FIFO or device too; "-" is standard output */
 };
 
+/* What an output is.  A file that exists is replaced if it is regular and empty, or of the same
+ * kind; else only with --force.  Devices, pipes and what the shell opened are written all the same.
+ */
+enum output_kind {
+    OUTPUT_ANY, /* whatever is there: the command has a rule of its own */
+    OUTPUT_WEIGHTS,
+    OUTPUT_STATE,  /* of a training */
+    OUTPUT_MEMORY, /* saved */
+    OUTPUT_PAGE,
+    OUTPUT_TABLE,
+    OUTPUT_LOG /* of a training */
+};
+
 struct named_file {
     enum file_use use;
     const char *dashes; /* before the role: "--" of an option, else "" */
     const char *role;   /* what the command line names it by: "report", "FILE" */
     const char *path;
     const char *over; /* the role of the input that this output may replace; NULL: none */
+    enum output_kind kind;
+    const char *const *columns; /* of a table, as is_own_file takes them */
+    bool kept;                  /* what is there is not replaced, even if it is of the same kind */
 };
 
-/* Whether the rule holds for files[n] and, as an input, for standard input.  Prints the error if
- * not.  If it does, what a killed process left beside the outputs is removed. */
-bool named_files_check(const struct named_file *files, size_t n);
+/* Whether the rule holds for files[n] and, as an input, for standard input: returns OPTIONS_RUN, or
+ * the exit status with the error printed.  `force`: whatever exists may be replaced, and NULL is
+ * for outputs that no --force is for.  If the rule holds, what a killed process left beside the
+ * outputs is removed. */
+int named_files_check(const struct named_file *files, size_t n, const bool *force);
 
 /* ---- Options ------------------------------------------------------------------------------ */
 
@@ -95,7 +113,10 @@ struct option_row {
     enum file_use file; /* how the file that the argument names is used; FILE_NONE: it names none */
     char file_after;    /* the file's name comes after this character, if at all; 0: it is all */
     const char *over;   /* the option whose file this output may replace; NULL: none */
-    bool required;      /* for the usage line; the command itself asks for it */
+    enum output_kind output;    /* what is written there */
+    const char *const *columns; /* of a table (own_files.h) */
+    const char *kept; /* the option without which a file of the same kind is not replaced */
+    bool required;    /* for the usage line; the command itself asks for it */
 };
 
 /* A row in a macro, where clang-format would give each member of a brace a line of its own. */
@@ -154,7 +175,7 @@ struct common_options {
     const char *model, *files_from;
     int64_t threads; /* 0: one for each processor */
     struct input_form form;
-    bool low_memory, unwrap, quiet, summary, help;
+    bool low_memory, unwrap, quiet, summary, help, force;
 };
 
 extern const char *const options_invalid[]; /* refuse, replace */
@@ -169,6 +190,11 @@ extern const char *const options_invalid[]; /* refuse, replace */
         OPTION_ROW("summary", OPTION_FLAG, offsetof(struct common_options, summary),               \
                    "print the summary line on a terminal too, and with --quiet"),                  \
         PLAIN_ROWS
+
+/* For commands with outputs that may exist. */
+#define FORCE_ROW                                                                                  \
+    OPTION_ROW("force", OPTION_FLAG, offsetof(struct common_options, force),                       \
+               "replace outputs that exist, also if they are not what is written there")
 
 /* The options of commands that neither work long nor have a result. */
 #define PLAIN_ROWS                                                                                 \
@@ -220,6 +246,18 @@ extern const char *const options_invalid[]; /* refuse, replace */
     OPTION_ROW("name", OPTION_STRING, (place),                                                     \
                "name the model for people; compressed texts state the name", .argument = "NAME",   \
                .standard = "none")
+
+/* What FORCE_ROW is for, for the end of help. */
+#define OUTPUTS_NOTE                                                                               \
+    {                                                                                              \
+        "Outputs that exist",                                                                      \
+            "A file that exists is replaced if it is empty or one of the kind that is written "    \
+            "there: a table by its columns (with others after them it is yours), a page by its "   \
+            "<meta name=\"generator\">, a model, a state and a saved memory by their first "       \
+            "bytes, a log by its first object. Else the command ends with status 2 before any "    \
+            "work; --force replaces what is there. Devices, pipes and what the shell opened are "  \
+            "written all the same."                                                                \
+    }
 
 /* What --unwrap does, for the end of help. */
 #define UNWRAP_NOTE                                                                                \
@@ -276,7 +314,7 @@ bool options_set_value(const struct option_row *row, const char *text, void *val
                        struct option_problem *problem);
 
 /* Checks an output that is named later against the files that the options read.  Returns
- * OPTIONS_RUN, or STATUS_FAILURE with the error printed. */
+ * OPTIONS_RUN, or the exit status with the error printed. */
 int options_check_output(const struct command *command, const void *values,
                          const struct named_file *output);
 
@@ -305,7 +343,7 @@ bool options_any_given(const struct command *command, const void *values, const 
                        bool listed);
 
 /* The options that say nothing about the work itself, for such a list. */
-#define COMMON_NAMES "threads", "quiet", "summary", "help"
+#define COMMON_NAMES "threads", "quiet", "summary", "help", "force"
 
 /* Prints the error with a pointer to the help; returns STATUS_USAGE. */
 int options_wrong(const struct command *command, const char *format, ...)

@@ -50,7 +50,8 @@ const char *page_write(FILE *stream, const char *html, const struct page_nonce *
 }
 
 void page_write_head(FILE *stream, const char *name, const struct page_nonce *nonce) {
-    page_write(stream, page_head_html, nonce, &(struct page_part){"@name@", name}, 1);
+    const struct page_part parts[] = {{"@name@", name}, {"@version@", txl_version()}};
+    page_write(stream, page_head_html, nonce, parts, sizeof parts / sizeof *parts);
 }
 
 /* JSON has angle brackets and ampersands only in strings, where \u escapes can spell them. */

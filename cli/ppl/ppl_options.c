@@ -246,6 +246,16 @@ static const char *const presets[] = {"published", NULL};
 
 #define PLACE(member) offsetof(struct ppl_options, member)
 
+/* The columns of the tables, by which they are known (own_files.h). */
+static const char *const token_columns[] = {
+    "file line offset length index id token text nats bits [ nats_other kl ] "
+    "[ probability rank entropy ] top *",
+    NULL};
+static const char *const word_columns[] = {
+    "file line offset length word tokens nats bits [ entropy reduction ] unknown *", NULL};
+static const char *const region_columns[] = {
+    "* region text words tokens nats bits [ entropy reduction ] unknown", NULL};
+
 const struct option_row ppl_option_rows[] = {
     TEXT_ROW(.section = "Text", .standard = "tokens", .offset = PLACE(text)),
     {"ids", OPTION_FLAG, PLACE(ids), "read decimal ids"},
@@ -327,20 +337,21 @@ const struct option_row ppl_option_rows[] = {
                  "become likelier"),
     {"dynamic-output", OPTION_STRING, PLACE(dynamic.output),
      "write what the model became to OUT.txl, after Ctrl-C too; takes one FILE",
-     .argument = "OUT.txl", .file = FILE_WHOLE},
+     .argument = "OUT.txl", .file = FILE_WHOLE, .output = OUTPUT_WEIGHTS},
     {"type", OPTION_CHOICE, PLACE(dynamic.type),
      "with --dynamic-output: type of the matrices in OUT.txl", .choices = weight_types,
      .standard = "f32"},
     {"json", OPTION_FLAG, PLACE(json), "print an object for each file", .section = "Output"},
     {"per-token", OPTION_STRING, PLACE(per_token),
-     "write a table of the scored tokens to FILE: place, text, nats", .file = FILE_STREAM},
+     "write a table of the scored tokens to FILE: place, text, nats", .file = FILE_STREAM,
+     .output = OUTPUT_TABLE, .columns = token_columns},
     {"logprobs", OPTION_INTEGER, PLACE(logprobs),
      "with --per-token: add each token's probability and rank, the entropy, and the K "
      "likeliest tokens in its place",
      .argument = "K", .least = 1, .most = 100000},
     {"per-word", OPTION_STRING, PLACE(per_word),
      "write a table of the words to FILE, with the sum over the tokens of each",
-     .file = FILE_STREAM},
+     .file = FILE_STREAM, .output = OUTPUT_TABLE, .columns = word_columns},
     {"space-with", OPTION_CHOICE, PLACE(space_with),
      "with --per-word and --per-region: count white space and line ends to the next word or to "
      "the previous one",
@@ -350,7 +361,7 @@ const struct option_row ppl_option_rows[] = {
      "region, and how much of it that removes"},
     {"per-region", OPTION_STRING, PLACE(per_region),
      "with --items: write a table of the regions to FILE, into which bars part a text",
-     .file = FILE_STREAM},
+     .file = FILE_STREAM, .output = OUTPUT_TABLE, .columns = region_columns},
     {"prefer", OPTION_STRING, PLACE(prefer),
      "with --items: print in how many items condition A has fewer nats than B", .argument = "A,B",
      .standard = "good,bad for lines of BLiMP"},
@@ -364,7 +375,8 @@ const struct option_row ppl_option_rows[] = {
     {"report", OPTION_STRING, PLACE(report),
      "write a page to OUT.html: the text coloured by the nats of its tokens, and all "
      "figures",
-     .argument = "OUT.html", .file = FILE_STREAM},
+     .argument = "OUT.html", .file = FILE_STREAM, .output = OUTPUT_PAGE},
+    FORCE_ROW,
     {"fail-above", OPTION_REAL, PLACE(fail_above),
      "exit with status 1 if the result, of several FILEs the total, is above X: "
      "perplexity for words, bits per character for all other kinds of text",
@@ -384,6 +396,7 @@ const struct operand_row ppl_operands[] = {{.name = "FILE",
 
 const struct note ppl_notes[] = {
     UNWRAP_NOTE,
+    OUTPUTS_NOTE,
     SUMMARY_NOTE(
         " txl ppl: files tokens predicted unknown nats_per_token perplexity\n"
         "     bits_per_token bits_per_character seconds tokens_per_second mode\n"

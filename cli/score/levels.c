@@ -21,6 +21,17 @@ static const char *const columns[N_LEVEL] = {
     "* line text_n region text words tokens unknown bits nats",
     "* line text_n text words tokens unknown bits nats"};
 
+const char *const levels_columns[] = {
+    "* line text_n index id token text offset length word_n region bits nats [ nats_other kl ] "
+    "[ probability rank entropy ] top",
+    "* line text_n word_n region word offset length tokens unknown bits nats [ bits_corrected ] "
+    "[ entropy reduction ] [ nats_other kl ]",
+    "* line text_n region text words tokens unknown bits nats [ bits_corrected ] "
+    "[ entropy reduction ] [ nats_other kl ]",
+    "* line text_n text words tokens unknown bits nats [ bits_corrected ] bits_end "
+    "[ entropy reduction ] [ nats_other kl ]",
+    NULL};
+
 static bool has_corrected(const struct levels *l, enum level level) {
     return level != LEVEL_TOKEN && l->wanted.corrects;
 }

@@ -15,6 +15,9 @@ enum level { LEVEL_TOKEN, LEVEL_WORD, LEVEL_REGION, LEVEL_TEXT, N_LEVEL };
 
 extern const char *const level_names[]; /* [N_LEVEL], then NULL */
 
+/* By which the tables are known (cli/options/own_files.h): of each level, then NULL. */
+extern const char *const levels_columns[];
+
 struct levels_wanted {
     const char *path[N_LEVEL]; /* NULL: no such table */
     bool sums_regions;         /* without a table of them, too */

@@ -1035,6 +1035,7 @@ static const struct operand_row operands[] = {
 
 static const struct note notes[] = {
     UNWRAP_NOTE,
+    OUTPUTS_NOTE,
     {"Stopping and going on",
      "OUT.txl appears at the first evaluation, and every better model replaces it as a "
      "whole. With --init the first evaluation is that of the model before training. On "
