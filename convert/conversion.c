@@ -226,6 +226,17 @@ static txl_status write_file(const struct conversion *c, struct output_file *out
     return status;
 }
 
+/* The library that such tokens come from takes the blanks around them away. */
+static void note_added(const char *path, size_t n, const struct convert_options *options) {
+    char text[512];
+    snprintf(text, sizeof text,
+             "%.300s: the added_tokens.json beside it adds %zu symbol%s, found whole in a text; "
+             "unlike in Hugging Face's tokenizer the blanks around them stay",
+             path, n, n == 1 ? "" : "s");
+    if (options->note)
+        options->note(options->note_context, text);
+}
+
 txl_status convert_into(const char *source, struct output_file *out,
                         const struct convert_options *options, txl_error *error) {
     const char *name = options->name ? options->name : "", *path = options->vocabulary;
@@ -245,6 +256,8 @@ txl_status convert_into(const char *source, struct output_file *out,
         status = refuse_input(r, path, out->path, error);
     if (!status)
         status = recognise_vocabulary(r, path, options->tokenizer, &vocabulary, error);
+    if (!status && vocabulary.n_added > 0)
+        note_added(path, vocabulary.n_added, options);
     if (!status)
         status = list_tensors(&c, error);
     if (!status)

@@ -223,7 +223,7 @@ txl_status recognise_dimensions(const struct recognition *s, recognition_stateme
 static txl_status pack(const struct recognised *r, const struct vocabulary_file *file,
                        const char *tokenizer, struct convert_vocabulary *vocabulary,
                        txl_error *error) {
-    if (r->by_dataset && !tokenizer && !file->model && !file->characters) {
+    if (r->by_dataset && !tokenizer && !file->model.data && !file->characters) {
         const char *dataset = r->dataset[0] ? r->dataset : file->dataset;
         tokenizer = published_tokenizer(dataset);
         if (!tokenizer && dataset)

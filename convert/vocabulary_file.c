@@ -1,6 +1,7 @@
 /* Reads vocabularies from pickles, JSON and text, and packs them. */
 #include "vocabulary_file.h"
 
+#include "added_pieces.h"
 #include "convert/containers/foreign.h"
 #include "convert/containers/pickle.h"
 #include "convert/containers/torch_save.h"
@@ -236,7 +237,18 @@ static txl_status from_value(struct vocabulary_file *file, const struct pickle_v
 
 /* ---- JSON --------------------------------------------------------------------------------- */
 
+/* The JSON in which the tokenizers library keeps a vocabulary with its rules. */
+static txl_status refuse_tokenizers(const char *path, txl_error *error) {
+    return txl_fail(error, TXL_UNSUPPORTED,
+                    "%s: a vocabulary of the tokenizers library, which txl does not read; name the "
+                    "SentencePiece model that it was made from with --vocab (an XLNet's is "
+                    "spiece.model, as in xlnet-base-cased)",
+                    path);
+}
+
 static txl_status from_json(struct vocabulary_file *file, txl_error *error) {
+    if (json_is_object(json_object_get(file->json, "model")))
+        return refuse_tokenizers(file->map.path, error);
     txl_status status = allocate(file, json_object_size(file->json), error);
     for (void *at = json_object_iter(file->json); at && !status;
          at = json_object_iter_next(file->json, at)) {
@@ -363,11 +375,9 @@ static txl_status read_plain(struct vocabulary_file *file, txl_error *error) {
 /* Keeps the model unchecked; sentencepiece_pack checks it, in a copy that no other process
  * changes. */
 static txl_status keep_model(struct vocabulary_file *file, txl_error *error) {
-    file->model = malloc(file->map.size);
-    if (!file->model)
+    if (!buffer_append(&file->model, file->map.data, file->map.size))
         return txl_fail_memory(error, "a SentencePiece model", file->map.size);
-    memcpy(file->model, file->map.data, file->map.size);
-    return TXL_OK;
+    return added_pieces_append(file->map.path, &file->model, &file->n_added, error);
 }
 
 static txl_status read_content(struct vocabulary_file *file, txl_error *error) {
@@ -393,7 +403,7 @@ txl_status vocabulary_file_read(const char *path, struct vocabulary_file *file, 
 void vocabulary_file_free(struct vocabulary_file *file) {
     free(file->symbols);
     free(file->dataset);
-    free(file->model);
+    buffer_free(&file->model);
     pickle_free(file->pickle);
     json_decref(file->json);
     mapped_file_close(&file->map);
@@ -406,7 +416,7 @@ void vocabulary_file_free(struct vocabulary_file *file) {
  * pieces. */
 static txl_status choose_kind(const struct vocabulary_file *file, const char *asked, txl_kind *kind,
                               txl_error *error) {
-    const bool is_model = file->model;
+    const bool is_model = file->model.data;
     if (asked && !text_kind_find(asked, kind))
         return txl_fail(error, TXL_ARGUMENT, "unknown tokenizer \"%s\"", asked);
     if ((txl_kind_unit(*kind) == TXL_UNIT_PIECE) == is_model)
@@ -421,13 +431,13 @@ txl_status vocabulary_file_pack(const struct vocabulary_file *file, const char *
                                 txl_kind pieces, struct convert_vocabulary *v, txl_error *error) {
     const struct vocabulary_entry *symbols = file->symbols;
     const size_t n = file->n_symbol;
-    txl_kind kind = file->model ? pieces : vocabulary_guess_kind(symbols, n, file->characters);
+    txl_kind kind = file->model.data ? pieces : vocabulary_guess_kind(symbols, n, file->characters);
     struct packed_pieces packed = {.section = NULL};
     *v = (struct convert_vocabulary){.section = NULL};
     txl_status status = choose_kind(file, tokenizer, &kind, error);
-    if (!status && file->model) {
-        status =
-            sentencepiece_pack(file->model, file->map.size, kind, file->map.path, &packed, error);
+    if (!status && file->model.data) {
+        status = sentencepiece_pack(file->model.data, file->model.length, kind, file->map.path,
+                                    &packed, error);
     } else if (!status) {
         packed.n = (int32_t)n;
         packed.unk = file->unk >= 0 ? file->unk : vocabulary_guess_unk(symbols, n);
@@ -441,7 +451,8 @@ txl_status vocabulary_file_pack(const struct vocabulary_file *file, const char *
                                          .unk = packed.unk,
                                          .eos = packed.eos,
                                          .section = packed.section,
-                                         .size = packed.size};
+                                         .size = packed.size,
+                                         .n_added = file->n_added};
     return status;
 }
 
@@ -476,6 +487,13 @@ txl_status vocabulary_file_find(const char *source, char **path, txl_error *erro
         return txl_fail_memory(error, "a file name", length);
     txl_status status = beside_find(start, strlen(start), file_names,
                                     sizeof file_names / sizeof *file_names, is_there, path, error);
+    char *other = NULL;
+    static const char *const tokenizers = "tokenizer.json";
+    if (!status && !*path)
+        status = beside_find(start, strlen(start), &tokenizers, 1, is_there, &other, error);
+    if (!status && other)
+        status = refuse_tokenizers(other, error);
+    free(other);
     free(start);
     if (status || *path)
         return status;

@@ -5,6 +5,7 @@
 
 #include "converter.h"
 #include "lib/base/files.h"
+#include "lib/base/memory.h"
 #include "lib/text/vocabulary.h"
 
 struct vocabulary_file {
@@ -20,8 +21,10 @@ struct vocabulary_file {
     char *dataset; /* the name that a cached corpus gives itself ("wt103", "enwik8"); NULL: none */
     struct pickle *pickle; /* NULL: none */
     struct json_t *json;   /* NULL: none */
-    void *model;           /* a copy of the whole map if that is a SentencePiece model, for
-                              sentencepiece_pack; then there are no symbols.  Else NULL */
+    size_t n_added;        /* the tokens of an added_tokens.json */
+    struct buffer model;   /* a copy of the whole map if that is a SentencePiece model, with the
+                              tokens that were added to it, for sentencepiece_pack; then there are
+                              no symbols.  Else empty */
 };
 
 /* Reads the vocabulary in the file at `path`: a pickled corpus, vocabulary object, dict or list (by

@@ -28,7 +28,7 @@ static void use(const struct vocabulary_file *file) {
     struct vocabulary vocabulary;
     txl_error error;
     txl_status status = vocabulary_file_pack(file, NULL, TXL_PIECES, &packed, &error);
-    if (!file->model)
+    if (!file->model.data)
         fuzz_require_ok(status, &error);
     if (status)
         return;

@@ -1,0 +1,13 @@
+/* Tokens that were added to the vocabulary of a SentencePiece model: added_tokens.json beside it.
+ */
+#ifndef CONVERT_ADDED_PIECES_H
+#define CONVERT_ADDED_PIECES_H
+
+#include "lib/base/memory.h"
+#include "txl.h"
+
+/* Appends the tokens of the added_tokens.json beside the file `path`, if there is one, as
+ * user-defined pieces to the SentencePiece model, which is that file's; `*n` is how many. */
+txl_status added_pieces_append(const char *path, struct buffer *model, size_t *n, txl_error *error);
+
+#endif
