@@ -70,6 +70,7 @@ static json_t *run(const char *model, const char *items, const char *arguments) 
     snprintf(command, sizeof command,
              "'%s' ppl --quiet --model '%s' --items '%s' %s '%s' >/dev/null", getenv("TXL"), model,
              scratch_path("items.csv"), arguments, table);
+    remove(table); /* which may be of another level */
     assert_int_equal(system(command), 0);
     json_t *rows = json_array();
     file = fopen(table, "r");
