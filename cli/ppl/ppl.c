@@ -369,7 +369,7 @@ static bool open_scorer(struct ppl *ppl) {
                          model_score_tokens(&ppl->model), (size_t)ppl->options->sliding_window,
                          (size_t)ppl->options->refresh, needs_distributions(ppl));
     if (good && ppl->options->within_word == WITHIN_WORD_LEFT)
-        good = (scorer->begins = ppl->begins = word_begins(ppl->model.handle));
+        good = (scorer->begins = ppl->begins = words_boundaries(ppl->model.handle));
     if (!good)
         return terminal_error("out of memory");
     txl_error error;

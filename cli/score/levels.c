@@ -322,7 +322,7 @@ txl_status levels_start(struct levels *l, struct source *source, struct regions 
     l->parted = parted;
     l->n_word = 0;
     l->sums = (struct sums){0};
-    l->corrected = l->entropy = 0;
+    l->corrected = 0;
     l->region = 0;
     l->is_closing = false;
     l->words = (struct words){.model = l->model,

@@ -20,7 +20,6 @@ extern const char *const levels_columns[];
 
 struct levels_wanted {
     const char *path[N_LEVEL]; /* NULL: no such table */
-    bool sums_regions;         /* without a table of them, too */
     bool corrects;             /* a column bits_corrected; models of words have it without */
     bool entropy;              /* two more columns, of all but tokens */
     int32_t n_top;             /* of tokens: the most likely ones in their place; 0: none */
@@ -47,9 +46,7 @@ struct levels {
     double corrected;
     struct moment first; /* before the first token */
     size_t region;       /* of the last token; 0: none */
-    struct moment before_closing;
-    bool is_closing; /* the tokens since are after the last word */
-    double entropy, reduction;
+    bool is_closing;     /* the tokens since are after the last word */
 };
 
 /* Opens the tables; `own` comes first in each row.  False with the error printed; end with

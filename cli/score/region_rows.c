@@ -6,6 +6,7 @@
 #include "distribution.h"
 #include "lib/base/white_space.h"
 #include "word_rows.h"
+#include "words.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -102,7 +103,7 @@ bool region_rows_open(struct region_rows *rows, const struct table_options *opti
                                  .model = model,
                                  .previous = options->previous,
                                  .entropy = options->entropy};
-    if (tables_correct(model, options) && !(rows->begins = word_begins(model)))
+    if (tables_correct(model, options) && !(rows->begins = words_boundaries(model)))
         return terminal_error("out of memory");
     snprintf(columns, sizeof columns, "%s* region text words tokens nats bits %sunknown",
              file ? "file " : "", rows->entropy ? "entropy reduction " : "");

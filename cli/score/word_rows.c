@@ -4,6 +4,7 @@
 #include "cli/model/model.h"
 #include "lib/base/error.h"
 #include "lib/base/white_space.h"
+#include "words.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,23 +12,9 @@
 
 /* ---- The table ---------------------------------------------------------------------------- */
 
-static bool has_mark(const txl_model *model, int32_t id) {
-    size_t length;
-    const char *symbol = txl_model_symbol(model, id, &length);
-    return begins_with_word_mark(symbol, length);
-}
-
 /* The first piece of a word carries the space before it. */
 bool tables_correct(const txl_model *model, const struct table_options *options) {
     return options->previous && model_unit(model) == TXL_UNIT_PIECE;
-}
-
-bool *word_begins(const txl_model *model) {
-    int32_t n = txl_model_n_token(model), eos = txl_model_eos(model);
-    bool *begins = calloc((size_t)n, sizeof *begins);
-    for (int32_t id = 0; begins && id < n; id++)
-        begins[id] = id == eos || has_mark(model, id);
-    return begins;
 }
 
 bool word_rows_open(struct word_rows *rows, const struct table_options *options,
@@ -39,7 +26,7 @@ bool word_rows_open(struct word_rows *rows, const struct table_options *options,
                                .previous = options->previous && model_unit(model) != TXL_UNIT_WORD,
                                .entropy = options->entropy,
                                .own = own};
-    if (tables_correct(model, options) && !(rows->begins = word_begins(model)))
+    if (tables_correct(model, options) && !(rows->begins = words_boundaries(model)))
         return terminal_error("out of memory");
     return table_open(&rows->table, options->words,
                       options->entropy

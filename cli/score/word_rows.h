@@ -59,9 +59,6 @@ struct word_rows {
     bool reading_word; /* the word may continue after `at` */
 };
 
-/* [n_token]: the tokens that begin a word or end a line; NULL when memory is short. */
-bool *word_begins(const txl_model *model);
-
 /* True where --space-with previous corrects words and regions, which takes distributions. */
 bool tables_correct(const txl_model *model, const struct table_options *options);
 

@@ -1,6 +1,7 @@
 /* Looks at the beginning of an input to tell tables from texts. */
 #include "source_kind.h"
 #include "cli/io/terminal.h"
+#include "lib/base/white_space.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -88,7 +89,7 @@ static bool is_header(const char *line, size_t length, const struct string_list 
 }
 
 static bool begins_as_table(const char *text, size_t length, const struct string_list *columns) {
-    size_t at = length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    const size_t at = byte_order_mark_length(text, length);
     const char *end = memchr(text + at, '\n', length - at);
     const size_t line = (end ? (size_t)(end - text) : length) - at;
     size_t first = at;

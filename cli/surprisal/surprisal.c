@@ -177,7 +177,6 @@ static void describe_run(struct surprisal *s) {
 
 static bool open_rows(struct surprisal *s) {
     const struct surprisal_options *o = s->options;
-    s->wanted.sums_regions = o->prefer_region >= 0 || o->report;
     s->wanted.corrects = !o->both_sides;
     s->wanted.entropy = o->entropy;
     s->wanted.n_top = (int32_t)o->logprobs;
