@@ -278,8 +278,6 @@ static const struct fill_options defaults = {
 static int run(const struct command *command, void *values, struct operands *files) {
     struct fill_options *options = values;
     const bool items = options->items.n > 0;
-    if (sampling_check(command, &options->sampling) != OPTIONS_RUN)
-        return STATUS_USAGE;
     if (options->common.unwrap && options->ids)
         return options_wrong(command, "--unwrap cannot be combined with --ids");
     if (options->ids && (items || options->candidates))
@@ -291,8 +289,6 @@ static int run(const struct command *command, void *values, struct operands *fil
         return options_wrong(command, "--items takes the place of FILE");
     if (options->logprobs > 0 && !options->json)
         return options_wrong(command, "--logprobs needs --json");
-    if (options->sampling.greedy)
-        options->sampling.temperature = 0;
     struct fill fill = {.options = options};
     output_set_raw(options->raw_output);
     int status = items ? fill_items(&fill, options) : fill_file(&fill, options, files->items[0]);
@@ -322,7 +318,7 @@ static const struct option_row rows[] = {
     {"ids", OPTION_FLAG, PLACE(ids), "read decimal ids; a gap is the id of <mask>"},
     BINARY_ROW,
     UNWRAP_ROW,
-    SAMPLING_ROWS(struct fill_options, sampling, "0"),
+    TEMPERATURE_ROW(struct fill_options, sampling, "0"),
     SEED_ROW(struct fill_options, seed),
     {"allow-unk", OPTION_FLAG, PLACE(allow_unk), "let <unk> and control symbols fill gaps"},
     {"json", OPTION_FLAG, PLACE(json), "print an object for each gap, and one at the end",
@@ -348,14 +344,16 @@ static const struct operand_row operands[] = {{.name = "FILE",
 
 static const struct note notes[] = {
     UNWRAP_NOTE,
-    {"Gaps", "A gap sees the known tokens of its segment on both sides, the memory before the "
-             "segment, and the gaps that were filled before it; it sees nothing behind the "
-             "segment. If its piece begins a word, the white space before the gap stays, and a "
-             "blank is added if there is none. Any other piece continues the word before the gap: "
-             "blanks and tabs between them are dropped, a line end stays. With --order surest all "
-             "open gaps of the segment are predicted anew after each one that is filled; the next "
-             "is the one whose likeliest piece has the highest log-probability, of equal ones the "
-             "leftmost. The likeliest piece is taken, unless --temperature is above 0."},
+    {"Gaps",
+     "A gap sees the known tokens of its segment on both sides, the memory before the "
+     "segment, and the gaps that were filled before it; it sees nothing behind the "
+     "segment. If its piece begins a word, the white space before the gap stays, and a "
+     "blank is added if there is none. Any other piece continues the word before the gap: "
+     "blanks and tabs between them are dropped, a line end stays. With --order surest all "
+     "open gaps of the segment are predicted anew after each one that is filled; the next "
+     "is the one whose likeliest piece has the highest log-probability, of equal ones the "
+     "leftmost. The likeliest piece is taken, unless --temperature is above 0: then a piece is "
+     "drawn of those with at least " TEXT_OF(TXL_MIN_P) " times the likeliest's probability."},
     {"Candidates",
      "A gap may name what is to be scored in it: <mask:York|Boston> is a gap with two candidates, "
      "and --candidates gives those of all other gaps, a line each. A candidate takes as many gaps "
@@ -372,7 +370,6 @@ static const struct note notes[] = {
      "have the table's other columns, item (else the number of the line) and condition after their "
      "own; the objects item and condition. A record that is wrong is named and left out; the exit "
      "status is then 1."},
-    SAMPLING_NOTE,
     {"JSON",
      "Each gap gives {\"file\", \"line\", \"offset\", \"length\", \"gap\", \"ids\", \"text\", "
      "\"logprob\", \"top\"}. line counts from 1, gap from 0. offset and length are the "
@@ -383,8 +380,7 @@ static const struct note notes[] = {
      "The last object is {\"done\", \"seed\", \"settings\"}. A file that cannot be read gives "
      "only {\"file\", \"error\"}."},
     SUMMARY_NOTE(
-        " txl fill: gaps tokens pieces seed seconds temperature top_k top_p [min_p]\n"
-        "     [typical] [repetition_penalty repeat_last] [no_repeat_ngram]\n"
+        " txl fill: gaps tokens pieces seed seconds temperature top_k top_p min_p\n"
         "     allow_unk text tgt_len mem_len clamp_len layer_norm_eps memory_start\n"
         "     [unwrap] family activation order type memory_type compute threads\n"
         "     streams kernels blas model",

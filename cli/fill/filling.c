@@ -385,17 +385,9 @@ static bool fill_piece(struct fill *f, struct segment *s) {
         status = txl_session_fill(f->session, piece->at - s->first, piece->id, &error);
     if (status)
         return terminal_error("%s", error.message);
-    txl_history_push(f->history, &piece->id, 1);
     s->n_open--;
     memmove(s->open + next, s->open + next + 1, (s->n_open - next) * sizeof *s->open);
     return true;
-}
-
-/* The rules against repetition apply to the known ids of the segment. */
-static void remember_segment(struct fill *f, const struct segment *s) {
-    for (size_t i = s->first; i < s->first + s->n; i++)
-        if (f->text.list.ids[i] != TXL_GAP)
-            txl_history_push(f->history, &f->text.list.ids[i], 1);
 }
 
 static bool fill_segments(struct fill *f, size_t *open, struct progress *progress) {
@@ -417,7 +409,6 @@ static bool fill_segments(struct fill *f, size_t *open, struct progress *progres
                                   strcmp(t->name, "-") == 0 ? "standard input" : t->name, first,
                                   first + s.n - 1, error.message);
         }
-        remember_segment(f, &s);
         while (s.n_open > 0 && !signals_stopped()) {
             if (!fill_piece(f, &s))
                 return false;
@@ -436,8 +427,6 @@ bool fill_all(struct fill *f) {
     if (!open)
         return terminal_error("out of memory");
     txl_session_reset(f->session);
-    if (f->history)
-        txl_history_reset(f->history);
     progress_start(&progress, f->text.name, "gaps");
     progress.off = progress.off || f->options->items.n > 0;
     bool good = fill_segments(f, open, &progress);
@@ -454,10 +443,7 @@ static bool choose_sampling(struct fill *f) {
     f->sampling = sampling_terms(&o->sampling);
     if (!o->allow_unk)
         f->sampling.banned = txl_model_banned(f->model.handle, &f->sampling.n_banned);
-    if (!sampling_seed(o->seed, &f->random.seed) || !sampling_history(&o->sampling, &f->history))
-        return false;
-    f->sampling.history = f->history;
-    return true;
+    return sampling_seed(o->seed, &f->random.seed);
 }
 
 static bool check_model(const struct fill *f) {
@@ -499,7 +485,6 @@ bool fill_open(struct fill *f, struct fill_options *o, const char *name) {
 void fill_close(struct fill *f) {
     fill_forget(&f->text);
     buffer_free(&f->listed);
-    txl_history_free(f->history);
     txl_session_free(f->session);
     free(f->logprob);
 }

@@ -89,7 +89,6 @@ struct fill {
     txl_session *session;
     struct fill_text text;
     txl_sampling sampling;
-    txl_history *history;
     txl_random random;
     struct buffer listed; /* the lines of --candidates */
     float *logprob;       /* [ASKED, n_token]; for --order surest, of candidates [n_token] */

@@ -27,11 +27,14 @@ struct sampling_options {
 #define PLAIN_WINDOW 65536
 #define HISTORY_WINDOW 1048576
 
-#define SAMPLING_ROWS(type, member, warmth)                                                        \
+#define TEMPERATURE_ROW(type, member, warmth)                                                      \
     OPTION_ROW("temperature", OPTION_REAL, offsetof(type, member.temperature),                     \
                "divide log-probabilities by T; 0: take the likeliest token",                       \
                .section = "Sampling", .letter = 't', .argument = "T", .standard = warmth,          \
-               .most = 1e6),                                                                       \
+               .most = 1e6)
+
+#define SAMPLING_ROWS(type, member, warmth)                                                        \
+    TEMPERATURE_ROW(type, member, warmth),                                                         \
         OPTION_ROW("top-k", OPTION_INTEGER, offsetof(type, member.top_k),                          \
                    "draw from the K likeliest tokens; 0: from all", .letter = 'k',                 \
                    .argument = "K", .standard = TEXT_OF(TXL_TOP_K) " for words, 0 for all else",   \

@@ -687,11 +687,17 @@ bool completion_read(struct completion *c, const struct model *model,
            check_unsupported(&r) && list_ignored(&r) && read_prompts(&r) && check_length(&r);
 }
 
-bool completion_read_sampling(struct completion *c, const struct model *model,
-                              const struct generate_options *options, const json_t *body,
-                              struct problem *problem) {
+bool completion_read_temperature(struct completion *c, const struct model *model,
+                                 const struct generate_options *options, const json_t *body,
+                                 struct problem *problem) {
     struct reader r = {.c = c, .model = model->handle, .body = body, .problem = problem};
     *c = (struct completion){.options = *options};
+    for (size_t i = 0; i < N_SAMPLING; i++)
+        if (strcmp(sampling_fields[i].option, "temperature") != 0 &&
+            member(body, sampling_fields[i].field))
+            return problem_set(problem, 400, sampling_fields[i].field,
+                               "%s is not supported here: gaps are drawn by temperature alone",
+                               sampling_fields[i].field);
     return read_sampling(&r) && read_seed(&r);
 }
 

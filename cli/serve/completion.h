@@ -116,9 +116,10 @@ bool completion_read(struct completion *completion, const struct model *model,
                      json_t *body, struct problem *problem);
 void completion_free(struct completion *completion);
 
-/* Reads only how tokens are drawn, into c->options, and the seed. */
-bool completion_read_sampling(struct completion *completion, const struct model *model,
-                              const struct generate_options *options, const json_t *body,
-                              struct problem *problem);
+/* Reads the temperature alone of how tokens are drawn, into c->options, and the seed; refuses the
+ * rest. */
+bool completion_read_temperature(struct completion *completion, const struct model *model,
+                                 const struct generate_options *options, const json_t *body,
+                                 struct problem *problem);
 
 #endif

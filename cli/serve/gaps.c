@@ -24,7 +24,7 @@ static bool read_sampling(struct job *job, const struct generate_options *usual,
     struct gaps *gaps = job->more;
     struct generate_options options = *usual;
     options.sampling = (struct sampling_options)SAMPLING_STANDARD(0);
-    if (!completion_read_sampling(&job->c, &job->work->model, &options, body, problem))
+    if (!completion_read_temperature(&job->c, &job->work->model, &options, body, problem))
         return false;
     gaps->options.sampling = job->c.options.sampling;
     gaps->options.seed = (int64_t)job->c.seed;

@@ -302,8 +302,8 @@ function goOnInWays() {
 function fillGaps() {
   run(async (signal) => {
     const text = editor.value;
-    const { temperature, min_p: minP, seed } = settings();
-    const answer = await ask("/v1/fill", { text, temperature, min_p: minP, seed }, signal);
+    const { temperature, seed } = settings();
+    const answer = await ask("/v1/fill", { text, temperature, seed }, signal);
     const before = new TextEncoder().encode(text);
     const unit = (offset) => new TextDecoder().decode(before.subarray(0, offset)).length;
     for (const { offset, length, text: piece } of answer.gaps.reverse()) {

@@ -457,7 +457,7 @@ static const struct note notes[] = {
      "is kept until another is learned. It takes 4 GiB at most; one request learns at a time, and "
      "the others wait. Its id, its nats, and a stream's progress.\n\n"
      "POST /v1/fill, of an XLNet: text with <mask> in it, pieces, order (left, surest), logprobs, "
-     "seed and how tokens are drawn: the filled text, and the objects of txl fill --json. It "
+     "seed, temperature: the filled text, and the objects of txl fill --json. It "
      "continues texts as txl generate does, in rounds of 16 tokens, and scores them from left to "
      "right.\n\n"
      "POST /tokenize, POST /detokenize, GET /tokenizer_info: text to ids and back. GET "

@@ -11,9 +11,8 @@
 enum { MASK = 6, MOST = 512 };
 
 struct way {
-    bool surest, forgets; /* forgets: the known ids are not remembered, which is wrong */
-    int clamp_len;        /* < 0: the model's */
-    double penalty;
+    bool surest;
+    int clamp_len; /* < 0: the model's */
 };
 
 /* What the plain way met. */
@@ -66,7 +65,6 @@ static size_t choose(txl_session *session, const int32_t *ids, size_t n, const s
 
 static void fill_plainly(int32_t *ids, size_t n, const struct way *way, struct met *met) {
     txl_session *session;
-    txl_history *history;
     txl_settings settings;
     txl_error error;
     txl_random random = {0};
@@ -76,22 +74,15 @@ static void fill_plainly(int32_t *ids, size_t n, const struct way *way, struct m
     if (way->clamp_len >= 0)
         settings.clamp_len = way->clamp_len;
     assert_int_equal(txl_session_new(model, &settings, &session, &error), TXL_OK);
-    assert_int_equal(txl_history_new(MOST, 0, &history, &error), TXL_OK);
-    txl_sampling sampling = {
-        .repetition_penalty = (float)way->penalty, .repeat_last = MOST, .history = history};
+    txl_sampling sampling = {0};
     sampling.banned = txl_model_banned(model, &sampling.n_banned);
-    for (size_t i = 0; i < n && !way->forgets; i++)
-        if (ids[i] != TXL_GAP)
-            txl_history_push(history, &ids[i], 1);
     assert_int_equal(txl_session_feed_gaps(session, ids, n, &error), TXL_OK);
     for (size_t gap; (gap = choose(session, ids, n, way, &sampling, met)) < n;) {
         assert_int_equal(txl_session_ask(session, &gap, 1, NULL, &error), TXL_OK);
         assert_int_equal(
             txl_session_sample(session, &sampling, &random, &ids[gap], &chosen, &error), TXL_OK);
         assert_int_equal(txl_session_fill(session, gap, ids[gap], &error), TXL_OK);
-        txl_history_push(history, &ids[gap], 1);
     }
-    txl_history_free(history);
     txl_session_free(session);
 }
 
@@ -103,10 +94,8 @@ static void fill_by_program(int32_t *ids, size_t n, const struct way *way) {
         fprintf(file, "%d ", ids[i] == TXL_GAP ? MASK : (int)ids[i]);
     fclose(file);
     int length = snprintf(command, sizeof command,
-                          "%s fill --model %s --ids --quiet --tgt-len %d --order %s "
-                          "--repetition-penalty %g --repeat-last %d ",
-                          getenv("TXL"), model_path, MOST, way->surest ? "surest" : "left",
-                          way->penalty, MOST);
+                          "%s fill --model %s --ids --quiet --tgt-len %d --order %s ",
+                          getenv("TXL"), model_path, MOST, way->surest ? "surest" : "left");
     if (way->clamp_len >= 0)
         length += snprintf(command + length, sizeof command - (size_t)length, "--clamp-len %d ",
                            way->clamp_len);
@@ -169,7 +158,7 @@ TEST(the_surest_of_many_is_next) {
                 pattern[length++] = (char)('a' + i * i % 23);
         }
         pattern[length] = '\0';
-        check(pattern, &(struct way){.surest = true, .clamp_len = -1, .penalty = 1}, &met);
+        check(pattern, &(struct way){.surest = true, .clamp_len = -1}, &met);
     }
     assert_true(met.beyond > 0);
 }
@@ -177,32 +166,9 @@ TEST(the_surest_of_many_is_next) {
 /* Where all tokens seem equally far, the gaps are equally sure. */
 TEST(the_first_of_equals_is_next) {
     struct met met = {0};
-    check("???abc", &(struct way){.surest = true, .clamp_len = 1, .penalty = 1}, &met);
-    check("def????", &(struct way){.surest = true, .clamp_len = 1, .penalty = 1}, &met);
+    check("???abc", &(struct way){.surest = true, .clamp_len = 1}, &met);
+    check("def????", &(struct way){.surest = true, .clamp_len = 1}, &met);
     assert_true(met.ties > 0);
-}
-
-/* The known ids of a text count as seen, those behind a gap too: the likeliest pieces of the gaps
- * stand in the text, and so others are taken. */
-TEST(known_ids_are_remembered) {
-    static const int32_t unknown[] = {20, TXL_GAP, 41, 62, TXL_GAP, 27, 83};
-    enum { N = sizeof unknown / sizeof *unknown };
-    const struct way way = {.clamp_len = -1, .penalty = 100}, forgets = {.forgets = true};
-    int32_t ids[N + 2], free_ids[N + 2], program[N + 2];
-    struct met met = {0};
-    memcpy(ids, unknown, sizeof unknown);
-    ids[N] = ids[N + 1] = 20;
-    for (int i = 0; i < 20; i++) { /* until the pieces that fill the gaps stand behind them */
-        memcpy(free_ids, ids, sizeof ids);
-        fill_plainly(free_ids, N + 2, &forgets, &met);
-        ids[N] = free_ids[1];
-        ids[N + 1] = free_ids[4];
-    }
-    memcpy(program, ids, sizeof ids);
-    fill_plainly(ids, N + 2, &way, &met);
-    fill_by_program(program, N + 2, &way);
-    assert_memory_equal(ids, program, sizeof ids);
-    assert_true(ids[1] != free_ids[1] || ids[4] != free_ids[4]);
 }
 
 int main(void) {
