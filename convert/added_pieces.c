@@ -6,7 +6,6 @@
 #include "lib/base/error.h"
 #include "lib/base/limits.h"
 #include "lib/base/protobuf.h"
-#include "lib/text/sentencepiece.h"
 #include "recognise.h"
 
 #include <inttypes.h>
@@ -26,22 +25,14 @@ static size_t count_pieces(const struct buffer *model) {
     return n;
 }
 
-/* Puts a number of at most 14 bits. */
-static size_t put_number(unsigned char *at, size_t value) {
-    at[0] = (unsigned char)((value & 0x7f) | 0x80);
-    at[1] = (unsigned char)(value >> 7);
-    return 2;
-}
-
-static bool append_piece(struct buffer *model, const char *text) {
-    static const unsigned char type[] = {3 << 3 | PROTOBUF_VARINT, PIECE_USER_DEFINED};
-    const size_t length = strlen(text);
-    unsigned char head[6] = {1 << 3 | PROTOBUF_BYTES};
-    size_t n = 1 + put_number(head + 1, 3 + length + sizeof type);
-    head[n++] = 1 << 3 | PROTOBUF_BYTES;
-    n += put_number(head + n, length);
-    return buffer_append(model, head, n) && buffer_append(model, text, length) &&
-           buffer_append(model, type, sizeof type);
+bool piece_append(struct buffer *model, const char *text, float score, enum piece_type type) {
+    struct buffer piece = {0};
+    bool good = protobuf_append_bytes(&piece, 1, text, strlen(text)) &&
+                protobuf_append_float(&piece, 2, score) &&
+                protobuf_append_number(&piece, 3, type) &&
+                protobuf_append_bytes(model, 1, piece.data, piece.length);
+    buffer_free(&piece);
+    return good;
 }
 
 /* Puts each token at its place, counted from the first id after the pieces; lower ids are the
@@ -84,7 +75,7 @@ static txl_status append_tokens(const char *path, json_t *tokens, struct buffer 
     for (size_t i = 0; i < last && !status; i++)
         if (!at[i])
             status = txl_fail(error, TXL_FORMAT, "%s: no token has id %zu", path, n_piece + i);
-        else if (!append_piece(model, at[i]))
+        else if (!piece_append(model, at[i], 0, PIECE_USER_DEFINED))
             status = txl_fail_memory(error, "the added tokens", model->length);
     free(at);
     *n_added = last;

@@ -229,10 +229,11 @@ static txl_status write_file(const struct conversion *c, struct output_file *out
 /* The library that such tokens come from takes the blanks around them away. */
 static void note_added(const char *path, size_t n, const struct convert_options *options) {
     char text[512];
-    snprintf(text, sizeof text,
-             "%.300s: the added_tokens.json beside it adds %zu symbol%s, found whole in a text; "
-             "unlike in Hugging Face's tokenizer the blanks around them stay",
-             path, n, n == 1 ? "" : "s");
+    snprintf(
+        text, sizeof text,
+        "%.300s: %zu symbol%s added to its own, found whole in a text; unlike in Hugging Face's "
+        "tokenizer the spaces around them stay",
+        path, n, n == 1 ? "" : "s");
     if (options->note)
         options->note(options->note_context, text);
 }

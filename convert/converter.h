@@ -84,7 +84,7 @@ struct convert_vocabulary {
     int32_t n, unk, eos; /* ids, -1: none */
     void *section;       /* for free() */
     size_t size;
-    size_t n_added; /* the last symbols, which an added_tokens.json has */
+    size_t n_added; /* the last symbols, which were added to those of a SentencePiece model */
 };
 
 /* Reads the vocabulary file at `path`, of any kind that convert_checkpoint takes. */

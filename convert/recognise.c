@@ -219,11 +219,20 @@ txl_status recognise_dimensions(const struct recognition *s, recognition_stateme
 
 /* ---- The vocabulary ----------------------------------------------------------------------- */
 
+static txl_status check_size(const struct recognised *r, const struct vocabulary_file *file,
+                             size_t n, txl_error *error) {
+    if (n == (size_t)r->settings.model.n_token)
+        return TXL_OK;
+    return txl_fail(error, TXL_FORMAT,
+                    "%s: %zu symbols, but the model in %s has %d: this is not its vocabulary",
+                    file->map.path, n, checkpoint_path(r->checkpoint), r->settings.model.n_token);
+}
+
 /* Packs the file's symbols or pieces, as many as the model has. */
 static txl_status pack(const struct recognised *r, const struct vocabulary_file *file,
                        const char *tokenizer, struct convert_vocabulary *vocabulary,
                        txl_error *error) {
-    if (r->by_dataset && !tokenizer && !file->model.data && !file->characters) {
+    if (r->by_dataset && !tokenizer && !file->model.data && !file->n_piece && !file->characters) {
         const char *dataset = r->dataset[0] ? r->dataset : file->dataset;
         tokenizer = published_tokenizer(dataset);
         if (!tokenizer && dataset)
@@ -237,13 +246,10 @@ static txl_status pack(const struct recognised *r, const struct vocabulary_file 
                             "nor a corpus-info.json names; add --tokenizer",
                             file->map.path);
     }
-    txl_status status = vocabulary_file_pack(file, tokenizer, r->pieces, vocabulary, error);
-    if (!status && vocabulary->n != r->settings.model.n_token)
-        return txl_fail(error, TXL_FORMAT,
-                        "%s: %d symbols, but the model in %s has %d: this is not its vocabulary",
-                        file->map.path, (int)vocabulary->n, checkpoint_path(r->checkpoint),
-                        r->settings.model.n_token);
-    return status;
+    txl_status status = file->n_piece ? check_size(r, file, file->n_piece, error) : TXL_OK;
+    if (!status)
+        status = vocabulary_file_pack(file, tokenizer, r->pieces, vocabulary, error);
+    return status ? status : check_size(r, file, (size_t)vocabulary->n, error);
 }
 
 txl_status recognise_find_vocabulary(const struct recognised *r, char **path, txl_error *error) {

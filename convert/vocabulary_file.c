@@ -14,6 +14,7 @@
 #include "lib/text/kind.h"
 #include "lib/text/sentencepiece.h"
 #include "lib/text/unicode.h"
+#include "tokenizer_json.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -28,7 +29,7 @@ static const char *const file_names[] = {
     "vocab.json", "vocab.txt", "1b_word_vocab.txt", "spiece.model",
 };
 static const char file_names_text[] = "cache.pt, cache.pkl, vocab.bin, vocab.pkl, vocab.json, "
-                                      "vocab.txt, 1b_word_vocab.txt, spiece.model";
+                                      "vocab.txt, 1b_word_vocab.txt, spiece.model, tokenizer.json";
 
 /* How much of a symbol a message shows. */
 #define SHOWN(symbol) ((symbol).length < 60 ? (int)(symbol).length : 60), (symbol).text
@@ -237,18 +238,10 @@ static txl_status from_value(struct vocabulary_file *file, const struct pickle_v
 
 /* ---- JSON --------------------------------------------------------------------------------- */
 
-/* The JSON in which the tokenizers library keeps a vocabulary with its rules. */
-static txl_status refuse_tokenizers(const char *path, txl_error *error) {
-    return txl_fail(error, TXL_UNSUPPORTED,
-                    "%s: a vocabulary of the tokenizers library, which txl does not read; name the "
-                    "SentencePiece model that it was made from with --vocab (an XLNet's is "
-                    "spiece.model, as in xlnet-base-cased)",
-                    path);
-}
-
 static txl_status from_json(struct vocabulary_file *file, txl_error *error) {
     if (json_is_object(json_object_get(file->json, "model")))
-        return refuse_tokenizers(file->map.path, error);
+        return tokenizer_json_count(file->map.path, file->json, &file->n_piece, &file->n_added,
+                                    error);
     txl_status status = allocate(file, json_object_size(file->json), error);
     for (void *at = json_object_iter(file->json); at && !status;
          at = json_object_iter_next(file->json, at)) {
@@ -412,11 +405,15 @@ void vocabulary_file_free(struct vocabulary_file *file) {
 
 /* ---- Packing ------------------------------------------------------------------------------ */
 
+static bool has_pieces(const struct vocabulary_file *file) {
+    return file->model.data || file->n_piece > 0;
+}
+
 /* Takes the kind that was asked for instead of the guessed one; only a SentencePiece model has
  * pieces. */
 static txl_status choose_kind(const struct vocabulary_file *file, const char *asked, txl_kind *kind,
                               txl_error *error) {
-    const bool is_model = file->model.data;
+    const bool is_model = has_pieces(file);
     if (asked && !text_kind_find(asked, kind))
         return txl_fail(error, TXL_ARGUMENT, "unknown tokenizer \"%s\"", asked);
     if ((txl_kind_unit(*kind) == TXL_UNIT_PIECE) == is_model)
@@ -427,15 +424,28 @@ static txl_status choose_kind(const struct vocabulary_file *file, const char *as
                     file->map.path, asked);
 }
 
+static txl_status pack_tokenizer_json(const struct vocabulary_file *file, txl_kind kind,
+                                      struct packed_pieces *packed, txl_error *error) {
+    const char *path = file->map.path;
+    struct buffer model = {0};
+    txl_status status = tokenizer_json_model(path, file->json, kind, &model, error);
+    if (!status)
+        status = sentencepiece_pack(model.data, model.length, kind, path, packed, error);
+    buffer_free(&model);
+    return status;
+}
+
 txl_status vocabulary_file_pack(const struct vocabulary_file *file, const char *tokenizer,
                                 txl_kind pieces, struct convert_vocabulary *v, txl_error *error) {
     const struct vocabulary_entry *symbols = file->symbols;
     const size_t n = file->n_symbol;
-    txl_kind kind = file->model.data ? pieces : vocabulary_guess_kind(symbols, n, file->characters);
+    txl_kind kind = has_pieces(file) ? pieces : vocabulary_guess_kind(symbols, n, file->characters);
     struct packed_pieces packed = {.section = NULL};
     *v = (struct convert_vocabulary){.section = NULL};
     txl_status status = choose_kind(file, tokenizer, &kind, error);
-    if (!status && file->model.data) {
+    if (!status && file->n_piece > 0) {
+        status = pack_tokenizer_json(file, kind, &packed, error);
+    } else if (!status && file->model.data) {
         status = sentencepiece_pack(file->model.data, file->model.length, kind, file->map.path,
                                     &packed, error);
     } else if (!status) {
@@ -487,13 +497,9 @@ txl_status vocabulary_file_find(const char *source, char **path, txl_error *erro
         return txl_fail_memory(error, "a file name", length);
     txl_status status = beside_find(start, strlen(start), file_names,
                                     sizeof file_names / sizeof *file_names, is_there, path, error);
-    char *other = NULL;
-    static const char *const tokenizers = "tokenizer.json";
+    static const char *const tokenizers = "tokenizer.json"; /* which is to be the only one */
     if (!status && !*path)
-        status = beside_find(start, strlen(start), &tokenizers, 1, is_there, &other, error);
-    if (!status && other)
-        status = refuse_tokenizers(other, error);
-    free(other);
+        status = beside_find(start, strlen(start), &tokenizers, 1, is_there, path, error);
     free(start);
     if (status || *path)
         return status;

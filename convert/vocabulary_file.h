@@ -21,15 +21,16 @@ struct vocabulary_file {
     char *dataset; /* the name that a cached corpus gives itself ("wt103", "enwik8"); NULL: none */
     struct pickle *pickle; /* NULL: none */
     struct json_t *json;   /* NULL: none */
-    size_t n_added;        /* the tokens of an added_tokens.json */
+    size_t n_piece;        /* those of a tokenizer.json, which vocabulary_file_pack reads; else 0 */
+    size_t n_added;        /* the tokens of an added_tokens.json, or of a tokenizer.json */
     struct buffer model;   /* a copy of the whole map if that is a SentencePiece model, with the
                               tokens that were added to it, for sentencepiece_pack; then there are
                               no symbols.  Else empty */
 };
 
 /* Reads the vocabulary in the file at `path`: a pickled corpus, vocabulary object, dict or list (by
- * torch.save or plain), JSON from symbols to ids, a SentencePiece model, or text whose lines begin
- * with a symbol each.  The content decides which, not the name. */
+ * torch.save or plain), JSON from symbols to ids, a SentencePiece model, a tokenizer.json, or text
+ * whose lines begin with a symbol each.  The content decides which, not the name. */
 txl_status vocabulary_file_read(const char *path, struct vocabulary_file *vocabulary,
                                 txl_error *error);
 
@@ -45,7 +46,8 @@ void vocabulary_file_free(struct vocabulary_file *vocabulary);
 
 /* Finds the vocabulary beside the checkpoint file `source`, or in the directory `source`, else in
  * ../data or data there: the first of cache.pt, cache.pkl, vocab.bin, vocab.pkl, vocab.json,
- * vocab.txt, 1b_word_vocab.txt and spiece.model.  `*path` is the caller's to free. */
+ * vocab.txt, 1b_word_vocab.txt and spiece.model, or where there is none tokenizer.json.  `*path` is
+ * the caller's to free. */
 txl_status vocabulary_file_find(const char *source, char **path, txl_error *error);
 
 #endif

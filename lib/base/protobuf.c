@@ -1,5 +1,8 @@
-/* Reads protobuf messages, and never beyond their end. */
+/* Reads protobuf messages, and never beyond their end; writes them. */
 #include "protobuf.h"
+
+#include <endian.h>
+#include <string.h>
 
 bool protobuf_varint(struct protobuf *message, uint64_t *value) {
     *value = 0;
@@ -48,4 +51,36 @@ bool protobuf_field(struct protobuf *message, struct protobuf_field *field) {
 
 struct protobuf protobuf_inside(const struct protobuf_field *field) {
     return (struct protobuf){field->data, field->data + field->length};
+}
+
+/* ---- Writing ------------------------------------------------------------------------------ */
+
+static bool append_varint(struct buffer *message, uint64_t value) {
+    unsigned char bytes[10];
+    size_t n = 0;
+    for (; value > 0x7f; value >>= 7)
+        bytes[n++] = (unsigned char)(value | 0x80);
+    bytes[n++] = (unsigned char)value;
+    return buffer_append(message, bytes, n);
+}
+
+static bool append_key(struct buffer *message, unsigned number, enum protobuf_type type) {
+    return append_varint(message, number << 3 | type);
+}
+
+bool protobuf_append_number(struct buffer *message, unsigned number, uint64_t value) {
+    return append_key(message, number, PROTOBUF_VARINT) && append_varint(message, value);
+}
+
+bool protobuf_append_float(struct buffer *message, unsigned number, float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    bits = htole32(bits);
+    return append_key(message, number, PROTOBUF_32) && buffer_append(message, &bits, sizeof bits);
+}
+
+bool protobuf_append_bytes(struct buffer *message, unsigned number, const void *bytes,
+                           size_t length) {
+    return append_key(message, number, PROTOBUF_BYTES) && append_varint(message, length) &&
+           buffer_append(message, bytes, length);
 }

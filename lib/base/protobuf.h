@@ -1,6 +1,8 @@
-/* Reads protobuf messages, field by field and in place. */
+/* Reads protobuf messages, field by field and in place, and writes them. */
 #ifndef TXL_PROTOBUF_H
 #define TXL_PROTOBUF_H
+
+#include "memory.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,5 +32,11 @@ bool protobuf_field(struct protobuf *message, struct protobuf_field *field);
 
 /* The message that a field of PROTOBUF_BYTES is. */
 struct protobuf protobuf_inside(const struct protobuf_field *field);
+
+/* Append a field to a message; false when there is no memory. */
+bool protobuf_append_number(struct buffer *message, unsigned number, uint64_t value);
+bool protobuf_append_float(struct buffer *message, unsigned number, float value);
+bool protobuf_append_bytes(struct buffer *message, unsigned number, const void *bytes,
+                           size_t length);
 
 #endif

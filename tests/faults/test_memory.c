@@ -104,27 +104,35 @@ static void fail_each(const char *name, operation *run, const void *context, lon
 /* ---- Converting --------------------------------------------------------------------------- */
 
 struct source {
-    const char *name, *type;
+    const char *name, *type, *vocabulary;
 };
 
 static txl_status convert(const void *context, uint64_t *result, txl_error *error) {
     const struct source *source = context;
-    char path[4096];
+    char path[4096], vocabulary[4096];
     struct convert_options options;
     convert_options_init(&options);
     options.type = source->type;
     options.threads = 2;
+    if (source->vocabulary) {
+        snprintf(vocabulary, sizeof vocabulary, "%s",
+                 case_path(source->vocabulary, "tokenizer.json"));
+        options.vocabulary = vocabulary;
+    }
     snprintf(path, sizeof path, "%s", case_path(source->name, "."));
     *result = 0;
     return convert_checkpoint(path, output, &options, error);
 }
 
 TEST(converting) {
-    const struct source sources[] = {{"text8", NULL},
-                                     {"enwik8-legacy", "f16"},
-                                     {"hf-sharded", "q8"},
-                                     {"hf-safetensors", NULL},
-                                     {"learnable-positions", NULL}};
+    const struct source sources[] = {
+        {"text8", NULL, NULL},
+        {"enwik8-legacy", "f16", NULL},
+        {"hf-sharded", "q8", NULL},
+        {"hf-safetensors", NULL, NULL},
+        {"learnable-positions", NULL, NULL},
+        {"xlnet/uni", NULL, "xlnet-tokenizer"},
+    };
     for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
         fail_each(sources[i].name, convert, &sources[i], 300);
 }

@@ -63,7 +63,7 @@ static const char *const vocabularies[] = {
     "vocabularies/vocab-protocol0.pkl",  "vocabularies/vocab-protocol2.pkl",
     "vocabularies/vocab-protocol4.pkl",  "vocabularies/vocab-zip.bin",
     "vocabularies/vocab.json",           "vocabularies/vocab.txt",
-    "moses/nonbreaking-prefixes-en.txt",
+    "moses/nonbreaking-prefixes-en.txt", "xlnet-tokenizer/tokenizer.json",
 };
 
 static void take_pickle(const struct seeds *s, const char *name) {
