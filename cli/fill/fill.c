@@ -6,7 +6,7 @@
 #include "cli/io/terminal.h"
 #include "cli/items/items.h"
 #include "cli/text/tokens.h"
-#include "filling.h"
+#include "cli/texts/gaps.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #include "cli/model/sampling.h"
 #include "cli/model/settings.h"
 #include "cli/text/tokens.h"
-#include "endings.h"
+#include "cli/texts/endings.h"
 #include "lib/base/memory.h"
 #include "prompt.h"
 #include "txl.h"

@@ -2,7 +2,7 @@
 #ifndef CLI_ANSWERS_H
 #define CLI_ANSWERS_H
 
-#include "completion.h"
+#include "request.h"
 #include "row.h"
 
 #include <jansson.h>

@@ -1,5 +1,5 @@
 /* Learns from a text, segment by segment (Krause et al. 2019), and keeps what the model became. */
-#include "learn.h"
+#include "endpoints.h"
 
 #include "cli/io/output.h"
 #include "cli/model/dynamic.h"

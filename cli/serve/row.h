@@ -4,8 +4,8 @@
 #define CLI_ROW_H
 
 #include "cli/generate/generation.h"
-#include "completion.h"
 #include "prefixes.h"
+#include "request.h"
 #include "scores.h"
 
 enum { MOST_SPARE = 8 };

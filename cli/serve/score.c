@@ -1,5 +1,5 @@
 /* Scores texts alone, each after its context, and sums their regions. */
-#include "score.h"
+#include "endpoints.h"
 
 #include "answers.h"
 #include "cli/io/output.h"

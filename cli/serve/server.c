@@ -4,12 +4,7 @@
 #include "answers.h"
 #include "cli/io/output.h"
 #include "cli/io/terminal.h"
-#include "complete.h"
-#include "gaps.h"
-#include "learn.h"
-#include "page_answer.h"
-#include "score.h"
-#include "vocabulary.h"
+#include "endpoints.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -92,7 +87,7 @@ static json_t *model_object(const struct server *s) {
 /* A browser brings no key when it opens a page, and who has none learns nothing of the model. */
 static bool show_page(struct call *c, struct problem *problem) {
     json_t *model = c->has_key ? model_object(c->server) : NULL;
-    bool good = (model || !c->has_key) && page_answer(c->server->http, c->exchange, model);
+    bool good = (model || !c->has_key) && page_route_answer(c->server->http, c->exchange, model);
     json_decref(model);
     return good || problem_lacks_memory(problem);
 }
@@ -150,22 +145,22 @@ static bool metrics(struct call *c, struct problem *problem) {
 /* ---- Text and tokens ----------------------------------------------------------------------- */
 
 static bool tokenize(struct call *c, struct problem *problem) {
-    return answer_json(c, vocabulary_encode(c->server->work.model.handle, c->body, problem));
+    return answer_json(c, tokenize_text(c->server->work.model.handle, c->body, problem));
 }
 
 static bool detokenize(struct call *c, struct problem *problem) {
-    return answer_json(c, vocabulary_decode(c->server->work.model.handle, c->body, problem));
+    return answer_json(c, tokenize_ids(c->server->work.model.handle, c->body, problem));
 }
 
 static bool tokenizer_info(struct call *c, struct problem *problem) {
-    return answer_json(c, vocabulary_about(c->server->work.model.handle, problem));
+    return answer_json(c, tokenize_about(c->server->work.model.handle, problem));
 }
 
 /* ---- What takes the model ------------------------------------------------------------------ */
 
 static bool completions(struct call *c, struct problem *problem) {
     struct server *s = c->server;
-    return complete_take(&s->work, c->exchange, &s->usual, c->body, problem);
+    return completions_take(&s->work, c->exchange, &s->usual, c->body, problem);
 }
 
 static bool score(struct call *c, struct problem *problem) {
@@ -180,7 +175,7 @@ static bool fill(struct call *c, struct problem *problem) {
                            "%s is a Transformer-XL, which sees only what is before a gap; filling "
                            "needs an XLNet",
                            s->work.model.name);
-    return gaps_take(&s->work, c->exchange, &s->usual, c->body, problem);
+    return fill_take(&s->work, c->exchange, &s->usual, c->body, problem);
 }
 
 static bool learn(struct call *c, struct problem *problem) {

@@ -5,8 +5,8 @@
 #define CLI_WORK_H
 
 #include "background.h"
-#include "completion.h"
 #include "http.h"
+#include "request.h"
 #include "row.h"
 
 #include <pthread.h>

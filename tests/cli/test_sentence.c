@@ -1,5 +1,5 @@
 /* Where sentences end, in texts that come in pieces of every size. */
-#include "cli/generate/endings.h"
+#include "cli/texts/endings.h"
 #include "tests/unit.h"
 
 #include <stdio.h>

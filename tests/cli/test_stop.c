@@ -1,6 +1,6 @@
 /* Compares the search for stop strings with a search of the whole text, for texts that come in
  * pieces of every size. */
-#include "cli/generate/endings.h"
+#include "cli/texts/endings.h"
 #include "tests/unit.h"
 
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /* Answers with the filled text, and with the objects of txl fill --json. */
-#include "gaps.h"
+#include "endpoints.h"
 
 #include "answers.h"
-#include "cli/fill/filling.h"
 #include "cli/io/output.h"
 #include "cli/io/terminal.h"
+#include "cli/texts/gaps.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -98,7 +98,7 @@ static void free_gaps(struct job *job) {
 
 static const struct job_kind kind = {.run = run, .free = free_gaps};
 
-bool gaps_take(struct work *work, struct exchange *exchange, const struct generate_options *usual,
+bool fill_take(struct work *work, struct exchange *exchange, const struct generate_options *usual,
                const json_t *body, struct problem *problem) {
     struct job *job = job_new(work, exchange, &kind);
     if (!job || !(job->more = calloc(1, sizeof(struct gaps)))) {

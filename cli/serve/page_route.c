@@ -1,5 +1,5 @@
 /* Writes the page, anew for each request: its nonce cannot be guessed. */
-#include "page_answer.h"
+#include "endpoints.h"
 
 #include "cli/page/page.h"
 
@@ -26,7 +26,8 @@ static bool write_page(FILE *stream, const struct page_nonce *nonce, const json_
     return good && !ferror(stream);
 }
 
-bool page_answer(const struct http_module *http, struct exchange *exchange, const json_t *model) {
+bool page_route_answer(const struct http_module *http, struct exchange *exchange,
+                       const json_t *model) {
     struct page_nonce nonce;
     char *page = NULL, policy[512];
     size_t length = 0;

@@ -1,5 +1,5 @@
 /* Text to ids and back. */
-#include "vocabulary.h"
+#include "endpoints.h"
 
 #include "cli/io/output.h"
 
@@ -74,7 +74,7 @@ static json_t *encoded_object(const txl_model *model, const struct prompt_tokens
     return output_json_if(bad == 0, object);
 }
 
-json_t *vocabulary_encode(const txl_model *model, const json_t *body, struct problem *problem) {
+json_t *tokenize_text(const txl_model *model, const json_t *body, struct problem *problem) {
     struct prompt_tokens tokens = {0};
     bool special = false, strings = false, raw = true;
     const json_t *text = text_of(body, "prompt", "content", problem);
@@ -118,7 +118,7 @@ static bool decode(const txl_model *model, bool raw, const json_t *list, struct 
     return good || problem_lacks_memory(problem);
 }
 
-json_t *vocabulary_decode(const txl_model *model, const json_t *body, struct problem *problem) {
+json_t *tokenize_ids(const txl_model *model, const json_t *body, struct problem *problem) {
     const json_t *list = json_object_get(body, "tokens");
     struct buffer text = {0};
     json_t *object = NULL;
@@ -142,7 +142,7 @@ json_t *vocabulary_decode(const txl_model *model, const json_t *body, struct pro
 
 /* ---- The vocabulary ------------------------------------------------------------------------ */
 
-json_t *vocabulary_about(const txl_model *model, struct problem *problem) {
+json_t *tokenize_about(const txl_model *model, struct problem *problem) {
     int32_t eos = txl_model_eos(model);
     return or_lacks_memory(json_pack("{s:s, s:o, s:n, s:n, s:i}", "tokenizer_class", "txl",
                                      "eos_token", eos < 0 ? json_null() : symbol_json(model, eos),

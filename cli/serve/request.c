@@ -1,5 +1,5 @@
 /* Reads the body of a request for completions. */
-#include "completion.h"
+#include "request.h"
 
 #include "cli/commands.h"
 #include "cli/io/output.h"

@@ -1,5 +1,5 @@
 /* Answers of completions, whole or as a stream of events. */
-#include "complete.h"
+#include "endpoints.h"
 
 #include "answers.h"
 #include "cli/io/output.h"
@@ -253,8 +253,8 @@ static void choose_settings(struct job *job) {
     job->own_settings = job->c.arithmetic != usual->arithmetic;
 }
 
-bool complete_take(struct work *work, struct exchange *exchange,
-                   const struct generate_options *usual, json_t *body, struct problem *problem) {
+bool completions_take(struct work *work, struct exchange *exchange,
+                      const struct generate_options *usual, json_t *body, struct problem *problem) {
     struct job *job = job_new(work, exchange, &kind);
     if (!job)
         return problem_lacks_memory(problem);

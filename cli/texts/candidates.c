@@ -2,7 +2,7 @@
 #include "cli/io/output.h"
 #include "cli/io/signals.h"
 #include "cli/io/terminal.h"
-#include "filling.h"
+#include "gaps.h"
 #include "lib/base/white_space.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* Reads a text with gaps, fills them, and tells what they became. */
-#include "filling.h"
+#include "gaps.h"
 
 #include "cli/io/output.h"
 #include "cli/io/signals.h"

@@ -2,8 +2,8 @@
  *
  * Fields are those of OpenAI's API, with the names that vLLM and llama.cpp have for more of them.
  */
-#ifndef CLI_COMPLETION_H
-#define CLI_COMPLETION_H
+#ifndef CLI_REQUEST_H
+#define CLI_REQUEST_H
 
 #include "cli/generate/generation.h"
 #include "cli/model/model.h"

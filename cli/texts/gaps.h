@@ -1,6 +1,6 @@
 /* Fills the gaps of a text by an XLNet. */
-#ifndef CLI_FILLING_H
-#define CLI_FILLING_H
+#ifndef CLI_GAPS_H
+#define CLI_GAPS_H
 
 #include "cli/io/input.h"
 #include "cli/model/model.h"
