@@ -1,11 +1,10 @@
 /* txl generate: continues a prompt. */
+#include "generate.h"
 #include "cli/commands.h"
 #include "cli/io/clean.h"
 #include "cli/io/output.h"
 #include "cli/io/signals.h"
 #include "cli/io/terminal.h"
-#include "cli/model/model.h"
-#include "generation.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,23 +12,31 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+const struct generate_options generate_defaults = {.session = SESSION_UNSET,
+                                                   .own = TEXT_OPTIONS_STANDARD,
+                                                   .text = CHOICE_UNSET,
+                                                   .refresh = INTEGER_UNSET,
+                                                   .begin_word = CHOICE_UNSET,
+                                                   .samples = 1,
+                                                   .dynamic = DYNAMIC_UNSET};
+
 static bool open_prompt(struct generate *g) {
     const struct generate_options *options = g->options;
     struct prompt *prompt = &g->prompt;
     *prompt = (struct prompt){.model = &g->model,
-                              .raw = g->text == TEXT_RAW,
+                              .raw = g->rules.raw,
                               .ids = options->ids,
                               .skip_unknown = options->skip_unknown,
                               .echo = !options->no_echo && !options->json && !options->prompts,
                               .alone = options->ids && options->no_echo,
-                              .history = g->sample.history,
-                              .reading = &g->reading,
+                              .history = g->sample.text.history,
+                              .reading = &g->rules.reading,
                               .context = options->context,
                               .context_text = options->context_text,
                               .common = &options->common,
                               .turns = options->interactive,
                               .memory = g->memory,
-                              .session = &g->sample.session,
+                              .session = &g->sample.text.session,
                               .learner = g->dynamic.learner};
     if (options->prompt) {
         if (!tokens_open_text(&prompt->input, options->prompt, g->model.handle, options->ids,
@@ -82,17 +89,18 @@ static bool choose_reading(struct generate *g) {
         }
         refresh = resume.refresh;
     }
-    g->reading = (struct reading){.both_sides = model_sees_both_sides(&g->model),
-                                  .tgt_len = (size_t)g->settings.tgt_len};
-    if (!g->reading.both_sides)
+    g->rules.reading = (struct reading){.both_sides = model_sees_both_sides(&g->model),
+                                        .tgt_len = (size_t)g->rules.settings.tgt_len};
+    if (!g->rules.reading.both_sides)
         return true;
-    g->reading.refresh = (size_t)refresh;
-    if (refresh > 0 && g->settings.tgt_len > PLAIN_WINDOW) {
-        return terminal_error("--tgt-len %d: with --refresh it is at most %d", g->settings.tgt_len,
-                              PLAIN_WINDOW);
+    g->rules.reading.refresh = (size_t)refresh;
+    if (refresh > 0 && g->rules.settings.tgt_len > PLAIN_WINDOW) {
+        return terminal_error("--tgt-len %d: with --refresh it is at most %d",
+                              g->rules.settings.tgt_len, PLAIN_WINDOW);
     }
     if (refresh > 0 && !g->memory)
-        g->settings.mem_len = g->settings.tgt_len + (int)refresh; /* a round forgets nothing */
+        g->rules.settings.mem_len =
+            g->rules.settings.tgt_len + (int)refresh; /* a round forgets nothing */
     return true;
 }
 
@@ -101,56 +109,56 @@ static bool choose_reading(struct generate *g) {
 static void choose_memory_type(struct generate *g) {
     const struct generate_options *o = g->options;
     bool free = o->session.memory_type == CHOICE_UNSET && !g->memory && !o->dynamic.on;
-    if (free && g->settings.arithmetic == TXL_ARITHMETIC_FAST)
-        g->settings.memory_type = TXL_MEMORY_F16;
+    if (free && g->rules.settings.arithmetic == TXL_ARITHMETIC_FAST)
+        g->rules.settings.memory_type = TXL_MEMORY_F16;
 }
 
 /* A person reads what a terminal shows, and would see a sentence cut short; text8 has none. */
 static void choose_end(struct generate_options *o, txl_kind kind) {
     bool turns = o->interactive, objects = o->json || o->prompts;
     bool sentences = !turns && !objects && !o->ids && kind != TXL_TEXT8;
-    if (o->end == CHOICE_UNSET)
-        o->end = sentences && isatty(STDOUT_FILENO) ? END_SENTENCE : END_TOKEN;
+    if (o->own.end == CHOICE_UNSET)
+        o->own.end = sentences && isatty(STDOUT_FILENO) ? END_SENTENCE : END_TOKEN;
 }
 
 static bool set_up(struct generate *g, struct generate_options *options) {
     txl_error error;
+    int form;
     if (!model_open(&g->model, &options->common) ||
-        !text_form_choose(txl_model_kind(g->model.handle), options->text, TEXT_RAW, &g->text) ||
+        !text_form_choose(txl_model_kind(g->model.handle), options->text, TEXT_RAW, &form) ||
         !tokens_allow_unwrap(txl_model_kind(g->model.handle), &options->common))
         return false;
-    sampling_choose(&options->sampling, g->model.handle);
+    g->rules = (struct text_rules){.model = &g->model,
+                                   .network = g->model.handle,
+                                   .raw = form == TEXT_RAW,
+                                   .ids = options->ids,
+                                   .keeps = options->save_memory || options->interactive,
+                                   .top = (size_t)options->logprobs};
+    sampling_choose(&options->own.sampling, g->model.handle);
     choose_end(options, txl_model_kind(g->model.handle));
-    txl_model_defaults(g->model.handle, &g->settings);
+    txl_model_defaults(g->model.handle, &g->rules.settings);
     if (options->load_memory) {
         if (txl_memory_read(options->load_memory, g->model.handle, &g->memory, &error))
             return terminal_error("%s", error.message);
-        txl_memory_settings(g->memory, &g->settings);
+        txl_memory_settings(g->memory, &g->rules.settings);
     }
     if (!check_family(g))
         return false;
-    settings_override(&g->settings, &options->session, &options->common);
+    settings_override(&g->rules.settings, &options->session, &options->common);
     choose_memory_type(g);
     if (!choose_reading(g) || !model_has_symbols(&g->model, options->logprobs))
         return false;
     txl_session *session;
-    if (!continue_choose_sampling(g) || !session_open(&g->model, &g->settings, &session) ||
-        !sample_open(g, session, &g->sample))
+    if (!generate_choose(g) || !session_open(&g->model, &g->rules.settings, &session) ||
+        !terminal_report(text_open(&g->sample.text, &g->rules, session, &error), &error))
         return false;
-    txl_session_settings(g->sample.session, &g->settings);
-    g->top_ids = calloc((size_t)options->logprobs + 1, sizeof *g->top_ids);
-    g->top_logprobs = calloc((size_t)options->logprobs + 1, sizeof *g->top_logprobs);
-    if (!g->top_ids || !g->top_logprobs)
-        return terminal_error("out of memory");
-    bool decodes = options->logprobs > 0 || options->interactive || options->prompts ||
-                   options->end == END_SENTENCE;
-    if (decodes && !options->ids &&
-        txl_decoder_new(g->model.handle, g->text == TEXT_RAW, &g->scratch, &error))
+    txl_session_settings(g->sample.text.session, &g->rules.settings);
+    if (!options->ids && txl_decoder_new(g->model.handle, g->rules.raw, &g->rules.scratch, &error))
         return terminal_error("%s", error.message);
-    const struct dynamic_text text = {g->text == TEXT_RAW, options->ids, options->skip_unknown,
+    const struct dynamic_text text = {g->rules.raw, options->ids, options->skip_unknown,
                                       &options->common};
     if (options->dynamic.on &&
-        !dynamic_open(&g->dynamic, &options->dynamic, &g->model, &g->settings, &text, false))
+        !dynamic_open(&g->dynamic, &options->dynamic, &g->model, &g->rules.settings, &text, false))
         return false;
     if (options->dynamic.on)
         txl_learner_start(g->dynamic.learner);
@@ -161,18 +169,16 @@ static void clean_up(struct generate *g) {
     input_close(&g->prompt.input);
     sample_close(&g->sample);
     dynamic_close(&g->dynamic);
-    id_list_free(&g->banned);
+    id_list_free(&g->rules.banned);
     id_list_free(&g->first_banned);
-    free(g->top_ids);
-    free(g->top_logprobs);
-    txl_decoder_free(g->scratch);
+    txl_decoder_free(g->rules.scratch);
     txl_memory_free(g->memory);
     model_close(&g->model);
 }
 
 static void choose_greedy(struct generate_options *options) {
-    if (options->sampling.greedy)
-        options->sampling.temperature = 0;
+    if (options->own.sampling.greedy)
+        options->own.sampling.temperature = 0;
 }
 
 static double tokens_per_second(const struct generate *g) {
@@ -183,12 +189,12 @@ static double tokens_per_second(const struct generate *g) {
 static void print_settings(const struct generate *g, const char *texts, const char *seed) {
     const struct generate_options *options = g->options;
     char sampling[512], settings[8192], learned[48] = "";
-    sampling_to_text(sampling, sizeof sampling, &options->sampling);
-    const struct run_settings run = generation_settings(g);
-    settings_to_text(settings, sizeof settings, &g->model, &g->settings, &run);
+    sampling_to_text(sampling, sizeof sampling, &options->own.sampling);
+    const struct run_settings run = generate_settings(g);
+    settings_to_text(settings, sizeof settings, &g->model, &g->rules.settings, &run);
     size_t n = strlen(sampling);
-    snprintf(sampling + n, sizeof sampling - n, " eos=%s%s", eos_ways[options->eos],
-             options->end == END_SENTENCE ? " end=sentence" : "");
+    snprintf(sampling + n, sizeof sampling - n, " eos=%s%s", eos_ways[options->own.eos],
+             options->own.end == END_SENTENCE ? " end=sentence" : "");
     if (options->dynamic.on)
         snprintf(learned, sizeof learned, " segments_learned=%" PRIu64, g->prompt.segments_learned);
     terminal_summary("%s prompt_tokens=%" PRIu64 " unknown=%" PRIu64 "%s tokens=%" PRIu64
@@ -196,8 +202,7 @@ static void print_settings(const struct generate *g, const char *texts, const ch
                      "allow_unk=%s text=%s %s",
                      texts, g->prompt.tokens, g->prompt.unknown.n, learned, g->tokens, g->done,
                      seed, g->seconds, tokens_per_second(g), sampling,
-                     options->allow_unk ? "yes" : "no",
-                     text_form(g->model.handle, g->text, options->ids), settings);
+                     options->own.allow_unk ? "yes" : "no", run.text, settings);
 }
 
 static const char *brief_end(const struct generate *g) {
@@ -218,8 +223,8 @@ static void print_prompts_summary(const struct generate *g, const struct prompts
     char texts[96], seed[32] = "-", failed[48] = "";
     snprintf(texts, sizeof texts, "prompts=%" PRIu64 " failed=%" PRIu64, result->prompts,
              result->failed);
-    if (g->options->seed != INTEGER_UNSET)
-        snprintf(seed, sizeof seed, "%" PRId64, g->options->seed);
+    if (g->options->own.seed != INTEGER_UNSET)
+        snprintf(seed, sizeof seed, "%" PRId64, g->options->own.seed);
     if (result->failed > 0)
         snprintf(failed, sizeof failed, ", %" PRIu64 " failed", result->failed);
     terminal_brief("%" PRIu64 " prompt%s%s, %" PRIu64 " token%s, %.1f tokens/s%s", result->prompts,
@@ -232,7 +237,8 @@ static void print_prompts_summary(const struct generate *g, const struct prompts
 static bool save_memory(const struct generate *g) {
     txl_error error;
     txl_memory *made = NULL;
-    if (!g->options->interactive && !sample_save(g, &g->sample, &made))
+    if (!g->options->interactive &&
+        !terminal_report(text_save(&g->sample.text, &made, &error), &error))
         return false;
     const txl_memory *memory = made ? made : g->memory;
     txl_status status = TXL_OK;
@@ -315,8 +321,8 @@ static void take_escapes(const char *option, const char *text, bool escapes) {
 }
 
 static void take_all_escapes(const struct generate_options *options) {
-    for (size_t i = 0; i < options->stop.n; i++)
-        take_escapes("--stop", options->stop.items[i], options->escapes);
+    for (size_t i = 0; i < options->own.stop.n; i++)
+        take_escapes("--stop", options->own.stop.items[i], options->escapes);
     take_escapes("--prompt-text", options->prompt_text, options->escapes);
     take_escapes("--context-text", options->context_text, options->escapes);
 }
@@ -349,7 +355,7 @@ static int check_prompts(const struct command *command, const struct generate_op
         {o->samples > 1, "--samples; repeat a line instead"},
         {o->save_memory != NULL, "--save-memory"},
         {o->dynamic.on, "--dynamic"},
-        {o->n == 0, "--tokens 0: each text must end"},
+        {o->own.n == 0, "--tokens 0: each text must end"},
     };
     if (!o->prompts)
         return OPTIONS_RUN;
@@ -386,9 +392,9 @@ static int check_options(const struct command *command, const struct generate_op
         return STATUS_USAGE;
     if (options->turn && !options->interactive)
         return options_wrong(command, "--turn needs --interactive");
-    if (continue_check_turn(command, options->turn) != OPTIONS_RUN)
+    if (generate_check_turn(command, options->turn) != OPTIONS_RUN)
         return STATUS_USAGE;
-    const char *wrong = generation_wrong(options);
+    const char *wrong = text_options_wrong(&options->own, options->ids, options->interactive);
     if (wrong)
         return options_wrong(command, "%s", wrong);
     take_all_escapes(options);
@@ -410,7 +416,6 @@ static int run(const struct command *command, void *values, struct operands *ope
         return STATUS_FAILURE;
     }
     g->options = options;
-    g->keeps = options->save_memory || options->interactive;
     g->done = "length";
     g->prompt.input.handle = -1;
     status = !set_up(g, options)    ? STATUS_FAILURE
@@ -464,25 +469,11 @@ static const struct option_row options[] = {
      "with --interactive: end the model's turn after a sentence, a line or N tokens; no "
      "turn is longer than --tokens",
      .argument = "sentence|line|N", .standard = "sentence"},
-    {"tokens", OPTION_INTEGER, PLACE(n), "generate N tokens; 0: until interrupted",
-     .section = "Length", .letter = 'n',
-     .standard = TEXT_OF(WORDS_N) " words or pieces, " TEXT_OF(CHARACTERS_N) " characters",
-     .most = MOST_INTEGER},
-    {"end", OPTION_CHOICE, PLACE(end),
-     "end after the last of --tokens, or go on to the end of the sentence, for at most " TEXT_OF(
-         SENTENCE_TOKENS) " tokens more",
-     .choices = ends, .standard = "sentence for text on a terminal, else token"},
-    {"stop", OPTION_LIST, PLACE(stop), "end before STRING, which is not printed; may be repeated",
-     .argument = "STRING"},
-    {"eos", OPTION_CHOICE, PLACE(eos),
-     "take <eos> for a line end, end the text there, or never draw it", .choices = eos_ways,
-     .standard = "newline"},
+    TEXT_LENGTH_ROWS(PLACE(own)),
     {"samples", OPTION_INTEGER, PLACE(samples),
      "generate N texts from the prompt, each with random numbers of its own", .standard = "1",
      .least = 1, .most = INT32_MAX},
-    SAMPLING_ROWS(struct generate_options, sampling, TEXT_OF(TXL_TEMPERATURE)),
-    SEED_ROW(struct generate_options, seed),
-    {"allow-unk", OPTION_FLAG, PLACE(allow_unk), "let <unk> and control symbols be drawn"},
+    TEXT_DRAW_ROWS(struct generate_options, own),
     {"json", OPTION_FLAG, PLACE(json),
      "print an object for each token, and one at the end of each sample", .section = "Output"},
     {"logprobs", OPTION_INTEGER, PLACE(logprobs),

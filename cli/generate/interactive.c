@@ -1,6 +1,6 @@
 /* A text that is written by turns.  Between the turns it is a saved memory, from which each turn
  * starts.  So if a turn fails, the text is as before, and turns can be undone and done again. */
-#include "generation.h"
+#include "generate.h"
 
 #include "cli/io/clean.h"
 #include "cli/io/line_reader.h"
@@ -92,15 +92,15 @@ static bool need_session(struct interaction *i, const txl_memory *memory) {
     if (!memory)
         return true;
     txl_memory_settings(memory, &settings);
-    if (equal_settings(&settings, &g->settings))
+    if (equal_settings(&settings, &g->rules.settings))
         return true;
-    settings.threads = g->settings.threads;
-    settings.compute = g->settings.compute;
+    settings.threads = g->rules.settings.threads;
+    settings.compute = g->rules.settings.compute;
     if (!session_open(&g->model, &settings, &session))
         return false;
-    txl_session_free(g->sample.session);
-    g->sample.session = session;
-    txl_session_settings(session, &g->settings);
+    txl_session_free(g->sample.text.session);
+    g->sample.text.session = session;
+    txl_session_settings(session, &g->rules.settings);
     return true;
 }
 
@@ -119,13 +119,15 @@ static txl_status make_turn(struct interaction *i, struct state *state, bool *ma
     struct generate *g = i->g;
     g->prompt.memory = g->memory;
     g->transcript.length = 0;
+    txl_error error;
     txl_status status = continue_prompt(g, 1);
     i->texts++;
     i->prompt_tokens += g->prompt.tokens;
     i->unknown += g->prompt.unknown.n;
     bool shown = output_start_line() && output_flush();
     *state = (struct state){.turn = true};
-    *made = !status && join_turn(i, state) && sample_save(g, &g->sample, &state->memory);
+    *made = !status && join_turn(i, state) &&
+            terminal_report(text_save(&g->sample.text, &state->memory, &error), &error);
     if (!*made)
         forget_state(state);
     return shown ? TXL_OK : TXL_STOPPED;
@@ -331,7 +333,7 @@ static void make_ways(struct interaction *i, size_t n, const char *line) {
     bool made = true, good = *line == '\0' || add_line(i, line, strlen(line));
     if (*line == '\0')
         i->added.length = 0;
-    i->g->aside = true;
+    i->g->unprinted = true;
     for (size_t k = 0; k < n && good && made && !status && !signals_stopped(); k++) {
         prompt_added(i);
         status = make_turn(i, &i->ways[k], &made);
@@ -339,7 +341,7 @@ static void make_ways(struct interaction *i, size_t n, const char *line) {
         i->n_ways += made;
         good = !made || show_way(i, &i->ways[k], k + 1);
     }
-    i->g->aside = false;
+    i->g->unprinted = false;
     i->ended = good ? end_turn(status) : terminal_lacks_memory();
     if (i->n_ways > 0)
         terminal_note("type 1 to %zu to take one; any other line leaves them", i->n_ways);
@@ -355,40 +357,53 @@ static txl_status take_way(struct interaction *i, size_t n) {
     return shown ? TXL_OK : TXL_STOPPED;
 }
 
+/* A likely next token, and the text from there on. */
+static bool print_candidate(const struct text *text, const struct text_end *before, size_t number,
+                            int32_t id, double probability) {
+    struct buffer own = {0}, token = {0}, all = {0};
+    bool good = text_of_token(text->rules->scratch, before, id, &own) &&
+                add_shown(&token, own.data, own.length) && buffer_append(&token, "", 1) &&
+                add_shown(&all, text->output.data, text->output.length) &&
+                buffer_append(&all, "", 1);
+    if (good)
+        fprintf(stderr, "%3zu %6.2f %%  %-12s  %s\n", number, 100 * probability, token.data,
+                all.data);
+    buffer_free(&own);
+    buffer_free(&token);
+    buffer_free(&all);
+    return good;
+}
+
 /* Shows the likeliest token that is not banned with its probability and the likeliest text from
  * there on, and bans it.  `g` takes the likeliest tokens, after a prompt that was fed. */
 static txl_status show_candidate(const struct generate *g, size_t number, struct id_list *banned) {
-    struct sample copy;
-    struct sample *const each[] = {&copy};
-    struct buffer text = {0}, token = {0}, rest = {0};
-    int32_t last;
-    size_t n = txl_history_recent(g->sample.history, &last, 1);
-    txl_status status = sample_copy(g, &g->sample, &copy) ? TXL_OK : TXL_MEMORY;
-    if (!status)
-        status = sample_start(g, &copy, 1, g->prompt.tail);
-    copy.first_banned = banned;
-    if (!status)
-        status = sample_token(g, &copy);
-    const int32_t id = copy.id;
-    const double probability = exp((double)copy.logprob);
-    while (!status && !copy.done) {
-        status = sample_feed_each(&g->reading, each, 1);
-        if (!status)
-            status = sample_token(g, &copy);
+    struct sample sample = {.number = 0};
+    struct text *text = &sample.text;
+    struct texts texts = {.n = 0};
+    txl_error error;
+    if (!terminal_report(text_copy(text, &g->sample.text, &error), &error) ||
+        !sample_start(g, &sample, 1)) {
+        sample_close(&sample);
+        return TXL_MEMORY;
     }
-    bool good = !status && id_list_add(banned, id) &&
-                token_text_behind(g->scratch, &last, n, g->prompt.tail, id, &text) &&
-                add_shown(&token, text.data, text.length) && buffer_append(&token, "", 1) &&
-                add_shown(&rest, copy.output.data, copy.output.length) &&
-                buffer_append(&rest, "", 1);
-    if (good)
-        fprintf(stderr, "%3zu %6.2f %%  %-12s  %s\n", number, 100 * probability, token.data,
-                rest.data);
-    buffer_free(&text);
-    buffer_free(&token);
-    buffer_free(&rest);
-    sample_close(&copy);
-    return status || good ? status : terminal_lacks_memory();
+    text->rules = &g->rules;
+    text->first_banned = banned;
+    texts_add(&texts, text);
+    texts_draw(&texts);
+    const struct text_end before = text->before;
+    const int32_t id = text->id;
+    const double probability = exp((double)text->logprob);
+    while (!texts_take(&texts)) {
+        texts_feed(&texts);
+        texts_draw(&texts);
+    }
+    txl_status status = text->status;
+    terminal_report(status, &text->error);
+    if (!status &&
+        !(id_list_add(banned, id) && print_candidate(text, &before, number, id, probability)))
+        status = terminal_lacks_memory();
+    sample_close(&sample);
+    return status;
 }
 
 /* Lists the likeliest next tokens; the text stays as it is. */
@@ -401,11 +416,11 @@ static void show_candidates(struct interaction *i, char *argument) {
     g->prompt.memory = g->memory;
     txl_status status = prompt_feed(&g->prompt);
     struct generate likeliest = *g;
-    likeliest.turn = TURN_NONE;
-    likeliest.n = 1 + CANDIDATE_TOKENS;
-    likeliest.sampling.temperature = 0;
-    for (size_t k = 0; k < g->banned.n && !status; k++)
-        if (!id_list_add(&banned, g->banned.ids[k]))
+    likeliest.rules.turn = TURN_NONE;
+    likeliest.rules.n = 1 + CANDIDATE_TOKENS;
+    likeliest.rules.sampling.temperature = 0;
+    for (size_t k = 0; k < g->rules.banned.n && !status; k++)
+        if (!id_list_add(&banned, g->rules.banned.ids[k]))
             status = terminal_lacks_memory();
     size_t most = (size_t)txl_model_n_token(g->model.handle) - banned.n;
     for (size_t k = 0; k < CANDIDATES && k < most && !status && !signals_stopped(); k++)
@@ -539,10 +554,12 @@ static bool is_settable(const char *name) {
 
 /* Makes a new history: an option may need another index, and every turn fills it again. */
 static bool renew_history(struct generate *g) {
-    txl_history_free(g->sample.history);
-    g->sample.history = NULL;
-    bool good = sampling_history(&g->options->sampling, &g->sample.history);
-    g->prompt.history = g->sample.history;
+    txl_history_free(g->sample.text.history);
+    g->sample.text.history = NULL;
+    txl_error error;
+    bool good = terminal_report(
+        sampling_history(&g->options->own.sampling, &g->sample.text.history, &error), &error);
+    g->prompt.history = g->sample.text.history;
     return good;
 }
 
@@ -563,15 +580,15 @@ static void set_option(struct interaction *i, char *argument) {
     struct operands operands;
     optind = 0; /* restarts getopt */
     if (options_parse(i->command, 3, arguments, &options, &operands) != OPTIONS_RUN ||
-        sampling_check(i->command, &options.sampling) != OPTIONS_RUN ||
-        continue_check_turn(i->command, options.turn) != OPTIONS_RUN)
+        sampling_check(i->command, &options.own.sampling) != OPTIONS_RUN ||
+        generate_check_turn(i->command, options.turn) != OPTIONS_RUN)
         return;
     if (options.turn != i->options->turn) {
         snprintf(i->turn, sizeof i->turn, "%s", options.turn);
         options.turn = i->turn;
     }
     *i->options = options;
-    if (!continue_choose_sampling(i->g) || !renew_history(i->g))
+    if (!generate_choose(i->g) || !renew_history(i->g))
         i->ended = TXL_MEMORY;
 }
 
@@ -579,11 +596,11 @@ static void print_settings(struct interaction *i, char *argument) {
     const struct generate *g = i->g;
     char sampling[512], rest[8192];
     (void)argument;
-    sampling_to_text(sampling, sizeof sampling, &i->options->sampling);
-    const struct run_settings run = generation_settings(g);
-    settings_to_text(rest, sizeof rest, &g->model, &g->settings, &run);
-    terminal_line("tokens=%" PRIu64 " seed=%" PRIu64 " %s eos=%s %s", g->n, g->seed, sampling,
-                  eos_ways[i->options->eos], rest);
+    sampling_to_text(sampling, sizeof sampling, &i->options->own.sampling);
+    const struct run_settings run = generate_settings(g);
+    settings_to_text(rest, sizeof rest, &g->model, &g->rules.settings, &run);
+    terminal_line("tokens=%" PRIu64 " seed=%" PRIu64 " %s eos=%s %s", g->rules.n, g->seed, sampling,
+                  eos_ways[i->options->own.eos], rest);
 }
 
 static void quit(struct interaction *i, char *argument) {
@@ -753,7 +770,7 @@ txl_status interactive_run(struct generate *g, struct generate_options *options,
     *texts = 0;
     if (!line_reader_open(&i.reader))
         return TXL_IO;
-    uint64_t fit = PAST_BYTES / txl_session_bytes(g->model.handle, &g->settings);
+    uint64_t fit = PAST_BYTES / txl_session_bytes(g->model.handle, &g->rules.settings);
     i.most_past = fit > MOST_PAST ? MOST_PAST : fit > 0 ? (size_t)fit : 1;
     i.reader.complete = complete_line;
     if (i.reader.edit)

@@ -60,15 +60,14 @@ txl_sampling sampling_terms(const struct sampling_options *options) {
                           .repeat_last = (size_t)repeat_last(options)};
 }
 
-bool sampling_history(const struct sampling_options *options, txl_history **history) {
-    txl_error error;
+txl_status sampling_history(const struct sampling_options *options, txl_history **history,
+                            txl_error *error) {
     size_t window = PLAIN_WINDOW;
     if (options->no_repeat_ngram > 0)
         window = HISTORY_WINDOW;
     else if (repeat_last(options) > PLAIN_WINDOW)
         window = (size_t)repeat_last(options);
-    return terminal_report(
-        txl_history_new(window, (size_t)options->no_repeat_ngram, history, &error), &error);
+    return txl_history_new(window, (size_t)options->no_repeat_ngram, history, error);
 }
 
 /* What results state: a whole number or a real one. */

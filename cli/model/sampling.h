@@ -117,9 +117,9 @@ bool sampling_seed(int64_t given, uint64_t *seed);
 /* The options as the library takes them; the caller adds the banned ids and the history. */
 txl_sampling sampling_terms(const struct sampling_options *options);
 
-/* Makes the history that one text's sampling reads, which is the caller's.  False with the error
- * printed. */
-bool sampling_history(const struct sampling_options *options, txl_history **history);
+/* Makes the history that one text's sampling reads, which is the caller's. */
+txl_status sampling_history(const struct sampling_options *options, txl_history **history,
+                            txl_error *error);
 
 /* Both state temperature, top_k and top_p, and those of the others that are on: min_p, typical,
  * repetition_penalty with repeat_last, no_repeat_ngram. */

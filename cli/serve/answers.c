@@ -159,8 +159,9 @@ json_t *answer_token(const struct teller *t, const struct row *r, size_t token) 
 static json_t *spell_alternative(const struct teller *t, const struct row *r, size_t token,
                                  int32_t id) {
     struct buffer text = {0};
-    int32_t last = token > 0 ? id_of(r, token - 1) : 0;
-    bool good = token_text_behind(t->scratch, &last, token > 0, tail_before(r, token), id, &text);
+    const struct text_end end = {
+        .id = token > 0 ? id_of(r, token - 1) : 0, .n = token > 0, .tail = tail_before(r, token)};
+    bool good = text_of_token(t->scratch, &end, id, &text);
     const struct piece piece = {text.data ? text.data : "", text.length};
     json_t *string = good ? spell(t, id, &piece) : NULL;
     buffer_free(&text);

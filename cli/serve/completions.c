@@ -14,7 +14,7 @@ static const size_t NONE = SIZE_MAX;
 
 static struct teller teller_of(const struct job *job) {
     return (struct teller){.model = job->work->model.handle,
-                           .scratch = job->g.scratch,
+                           .scratch = job->rules.scratch,
                            .names_ids = job->c.name_ids,
                            .echo = job->c.echo};
 }
@@ -37,20 +37,20 @@ static json_t *usage(const struct job *job) {
 }
 
 static json_t *finish_reason(const struct row *r) {
-    const char *done = r->sample.done;
+    const char *done = r->text.done;
     return r->state != ROW_DONE ? json_null()
                                 : json_string(strcmp(done, "length") == 0 ? "length" : "stop");
 }
 
 /* vLLM's: the string that ended the text, or why it ended; null where its length did. */
 static json_t *stop_reason(const struct row *r) {
-    const char *done = r->sample.done;
+    const char *done = r->text.done;
     if (r->state != ROW_DONE || strcmp(done, "length") == 0)
         return json_null();
     if (strcmp(done, "stop") != 0)
         return json_string(done);
     const struct stop *longest = NULL;
-    const struct stop_search *search = &r->sample.stops;
+    const struct stop_search *search = &r->text.stops;
     for (size_t i = 0; i < search->n; i++) {
         const struct stop *stop = &search->stops[i];
         if (stop->matched == stop->length && (!longest || stop->length > longest->length))
@@ -95,7 +95,7 @@ static bool write_choice(const struct job *job, struct row *r, const char *text,
 
 static bool write_whole(const struct job *job, struct row *r, struct buffer *out) {
     struct buffer text = {0};
-    const struct buffer *made = &r->sample.output;
+    const struct buffer *made = &r->text.output;
     bool good = !job->c.echo || buffer_append(&text, r->prompt_text.data, r->prompt_text.length);
     good =
         good && buffer_append(&text, made->data, made->length) &&
@@ -105,15 +105,15 @@ static bool write_whole(const struct job *job, struct row *r, struct buffer *out
 }
 
 static json_t *settings_object(const struct job *job) {
-    const struct generate_options *o = &job->c.options;
-    const struct run_settings run = {.text =
-                                         text_form(job->work->model.handle, job->g.text, false)};
+    const struct text_options *o = &job->c.options;
+    const struct run_settings run = {
+        .text = text_form(job->work->model.handle, job->c.raw ? TEXT_RAW : TEXT_TOKENS, false)};
     json_t *settings = json_object();
     bool good =
         sampling_to_json(settings, &o->sampling) &&
         output_json_append(settings, json_pack("{s:s, s:s, s:s*}", "eos", eos_ways[o->eos], "end",
                                                ends[o->end], "learned", job->c.learned)) &&
-        settings_to_json(settings, &job->work->model, &job->g.settings, &run);
+        settings_to_json(settings, &job->work->model, &job->rules.settings, &run);
     return output_json_if(good, settings);
 }
 
@@ -207,7 +207,7 @@ static bool send_read(struct job *job, struct row *r) {
 
 /* Sends the new text, in whole characters, and the new tokens; then the last event. */
 static bool told(struct job *job, struct row *r) {
-    struct buffer *text = &r->sample.output;
+    struct buffer *text = &r->text.output;
     bool done = r->state == ROW_DONE;
     bool good = true;
     if (r->state == ROW_READING)
@@ -254,7 +254,7 @@ static void choose_settings(struct job *job) {
 }
 
 bool completions_take(struct work *work, struct exchange *exchange,
-                      const struct generate_options *usual, json_t *body, struct problem *problem) {
+                      const struct text_options *usual, json_t *body, struct problem *problem) {
     struct job *job = job_new(work, exchange, &kind);
     if (!job)
         return problem_lacks_memory(problem);

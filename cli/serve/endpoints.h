@@ -9,10 +9,10 @@
  * of a text, by an XLNet; /v1/learn, a copy of the model that has learned from a text, as with
  * --dynamic, a segment at a time beside the others' work. */
 bool completions_take(struct work *work, struct exchange *exchange,
-                      const struct generate_options *usual, json_t *body, struct problem *problem);
-bool score_take(struct work *work, struct exchange *exchange, const struct generate_options *usual,
+                      const struct text_options *usual, json_t *body, struct problem *problem);
+bool score_take(struct work *work, struct exchange *exchange, const struct text_options *usual,
                 const json_t *body, struct problem *problem);
-bool fill_take(struct work *work, struct exchange *exchange, const struct generate_options *usual,
+bool fill_take(struct work *work, struct exchange *exchange, const struct text_options *usual,
                const json_t *body, struct problem *problem);
 bool learn_take(struct work *work, struct exchange *exchange, const json_t *body,
                 struct problem *problem);

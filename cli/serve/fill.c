@@ -19,10 +19,10 @@ struct gaps {
 /* ---- The request --------------------------------------------------------------------------- */
 
 /* The likeliest piece is taken unless the request says otherwise. */
-static bool read_sampling(struct job *job, const struct generate_options *usual, const json_t *body,
+static bool read_sampling(struct job *job, const struct text_options *usual, const json_t *body,
                           struct problem *problem) {
     struct gaps *gaps = job->more;
-    struct generate_options options = *usual;
+    struct text_options options = *usual;
     options.sampling = (struct sampling_options)SAMPLING_STANDARD(0);
     if (!completion_read_temperature(&job->c, &job->work->model, &options, body, problem))
         return false;
@@ -31,7 +31,7 @@ static bool read_sampling(struct job *job, const struct generate_options *usual,
     return true;
 }
 
-static bool read_request(struct job *job, const struct generate_options *usual, const json_t *body,
+static bool read_request(struct job *job, const struct text_options *usual, const json_t *body,
                          struct problem *problem) {
     struct gaps *gaps = job->more;
     const char *text = json_string_value(json_object_get(body, "text"));
@@ -98,7 +98,7 @@ static void free_gaps(struct job *job) {
 
 static const struct job_kind kind = {.run = run, .free = free_gaps};
 
-bool fill_take(struct work *work, struct exchange *exchange, const struct generate_options *usual,
+bool fill_take(struct work *work, struct exchange *exchange, const struct text_options *usual,
                const json_t *body, struct problem *problem) {
     struct job *job = job_new(work, exchange, &kind);
     if (!job || !(job->more = calloc(1, sizeof(struct gaps)))) {

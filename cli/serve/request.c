@@ -1,7 +1,6 @@
 /* Reads the body of a request for completions. */
 #include "request.h"
 
-#include "cli/commands.h"
 #include "cli/io/output.h"
 #include "lib/base/error.h"
 #include "lib/base/json_memory.h"
@@ -376,17 +375,10 @@ static const struct {
                        {"eos", "eos"}};
 enum { N_SAMPLING = sizeof sampling_fields / sizeof *sampling_fields };
 
-static const struct option_row *find_row(const char *name) {
-    const struct option_row *row = generate_command.options;
-    while (row->name && strcmp(row->name, name) != 0)
-        row++;
-    return row;
-}
-
 /* Sets an option by the text that the command line would have for the value. */
 static bool set_option(struct reader *r, const char *field, const char *option,
                        const json_t *value) {
-    const struct option_row *row = find_row(option);
+    const struct option_row *row = text_option_row(text_option_rows, option);
     struct option_problem wrong;
     bool wants_text = row->kind == OPTION_CHOICE;
     int64_t number = 0;
@@ -676,8 +668,8 @@ static bool check_length(const struct reader *r) {
 }
 
 bool completion_read(struct completion *c, const struct model *model,
-                     const struct generate_options *options, txl_arithmetic arithmetic,
-                     json_t *body, struct problem *problem) {
+                     const struct text_options *options, txl_arithmetic arithmetic, json_t *body,
+                     struct problem *problem) {
     struct reader r = {.c = c, .model = model->handle, .body = body, .problem = problem};
     *c = (struct completion){.options = *options, .arithmetic = arithmetic};
     return read_flags(&r) && body_arithmetic(body, &c->arithmetic, problem) &&
@@ -688,7 +680,7 @@ bool completion_read(struct completion *c, const struct model *model,
 }
 
 bool completion_read_temperature(struct completion *c, const struct model *model,
-                                 const struct generate_options *options, const json_t *body,
+                                 const struct text_options *options, const json_t *body,
                                  struct problem *problem) {
     struct reader r = {.c = c, .model = model->handle, .body = body, .problem = problem};
     *c = (struct completion){.options = *options};

@@ -5,8 +5,9 @@
 #ifndef CLI_REQUEST_H
 #define CLI_REQUEST_H
 
-#include "cli/generate/generation.h"
-#include "cli/model/model.h"
+#include "cli/model/settings.h"
+#include "cli/text/tokens.h"
+#include "cli/texts/texts.h"
 #include "lib/base/memory.h"
 #include "prefixes.h"
 
@@ -100,7 +101,7 @@ struct completion {
     int64_t max_tokens;
     int64_t top; /* likeliest tokens of each place; -1: no log-probabilities at all */
     bool echo, stream, include_usage, special, name_ids, raw;
-    struct generate_options options; /* how tokens are drawn, and where a text ends */
+    struct text_options options; /* how tokens are drawn, and where a text ends */
     uint64_t seed;
     txl_arithmetic arithmetic;
     char *memory;          /* a former answer, which the texts go on from; NULL: none */
@@ -112,14 +113,14 @@ struct completion {
 /* Reads the body.  `options` are those of a request without fields; `arithmetic` is the server's.
  * False with the problem; end with completion_free either way. */
 bool completion_read(struct completion *completion, const struct model *model,
-                     const struct generate_options *options, txl_arithmetic arithmetic,
-                     json_t *body, struct problem *problem);
+                     const struct text_options *options, txl_arithmetic arithmetic, json_t *body,
+                     struct problem *problem);
 void completion_free(struct completion *completion);
 
 /* Reads the temperature alone of how tokens are drawn, into c->options, and the seed; refuses the
  * rest. */
 bool completion_read_temperature(struct completion *completion, const struct model *model,
-                                 const struct generate_options *options, const json_t *body,
+                                 const struct text_options *options, const json_t *body,
                                  struct problem *problem);
 
 #endif

@@ -1,7 +1,6 @@
 /* Reads a prompt and writes behind it. */
 #include "row.h"
 
-#include "cli/io/terminal.h"
 #include "lib/base/error.h"
 
 #include <math.h>
@@ -57,13 +56,13 @@ txl_status row_open(struct row *r, const struct model *model, const struct past 
         memcpy(r->ids + r->n_before, list->ids, list->n * sizeof *r->ids);
     const struct prompt_tokens *t = r->tokens;
     if (!t->text)
-        return txl_decoder_new(model->handle, r->g->text == TEXT_RAW, &r->decoder, error);
+        return txl_decoder_new(model->handle, r->rules->raw, &r->decoder, error);
     bool good = buffer_append(&r->prompt_text, t->text, t->length) && end_prompt_tokens(r, t);
     return good ? TXL_OK : fail_for_memory(error);
 }
 
 void row_close(struct row *r) {
-    sample_close(&r->sample);
+    text_close(&r->text);
     scores_free(&r->scores);
     id_list_free(&r->made);
     buffer_free(&r->spelled);
@@ -114,8 +113,8 @@ static txl_status new_session(struct reading_desk *desk, txl_session *from, txl_
 }
 
 void row_leave_session(struct row *r, struct reading_desk *desk) {
-    txl_session *session = r->sample.session;
-    r->sample.session = NULL;
+    txl_session *session = r->text.session;
+    r->text.session = NULL;
     if (r->alone || desk->n_spare == MOST_SPARE) {
         txl_session_free(session);
         return;
@@ -151,22 +150,23 @@ static txl_status decode_prompt(struct row *r, size_t end, txl_error *error) {
 
 txl_status row_start(struct row *r, struct reading_desk *desk, txl_error *error) {
     const struct prefix_need need = need_of(r, r->n);
-    bool afresh = (r->g->reading.both_sides && !r->scoring) || r->in_parts;
+    bool afresh = (r->rules->reading.both_sides && !r->scoring) || r->in_parts;
     const struct prefix *p = afresh ? NULL : prefixes_find(&desk->prefixes, &need);
     txl_session *session;
     txl_status status = new_session(desk, p ? p->session : desk->fresh, &session, error);
     if (status)
         return status;
-    if (!sample_open(r->g, session, &r->sample))
-        return txl_fail(error, TXL_MEMORY, "%s", terminal_last_error());
+    status = text_open(&r->text, r->rules, session, error);
+    if (status)
+        return status;
     r->state = ROW_READING;
     if (!p)
         return TXL_OK;
     status = decode_prompt(r, p->n, error);
     r->done = p->n;
-    size_t skipped = r->g->reading.both_sides ? 0 : r->n_context;
+    size_t skipped = r->rules->reading.both_sides ? 0 : r->n_context;
     if (p->n > skipped)
-        txl_history_push(r->sample.history, r->ids + skipped, p->n - skipped);
+        txl_history_push(r->text.history, r->ids + skipped, p->n - skipped);
     if (!status && r->scoring && !scores_add_first(&r->scores, &p->scores, p->n))
         status = fail_for_memory(error);
     return status;
@@ -177,7 +177,7 @@ static txl_status score_first(struct row *r, struct reading_desk *desk, txl_erro
     int32_t n_token = txl_model_n_token(desk->model->handle);
     if (r->done == 0)
         return scores_add_none(&r->scores) ? TXL_OK : fail_for_memory(error);
-    txl_status status = txl_session_logprobs(r->sample.session, desk->logprob, error);
+    txl_status status = txl_session_logprobs(r->text.session, desk->logprob, error);
     if (!status && !scores_add(&r->scores, r->ids[r->done], desk->logprob, n_token))
         status = fail_for_memory(error);
     return status;
@@ -190,9 +190,9 @@ static txl_status feed_scored(struct row *r, struct reading_desk *desk, size_t n
     size_t last = desk->apart && r->done + n == r->n && n > 1; /* fed alone */
     txl_status status = score_first(r, desk, error);
     if (!status)
-        status = txl_session_distributions(r->sample.session, ids, n - last, desk->logprob, error);
+        status = txl_session_distributions(r->text.session, ids, n - last, desk->logprob, error);
     if (!status && last > 0)
-        status = txl_session_feed(r->sample.session, ids + n - last, last, error);
+        status = txl_session_feed(r->text.session, ids + n - last, last, error);
     for (size_t i = 1; i < n && !status; i++)
         if (!scores_add(&r->scores, ids[i], desk->logprob + (i - 1) * (size_t)n_token, n_token))
             status = fail_for_memory(error);
@@ -203,13 +203,14 @@ static txl_status feed_scored(struct row *r, struct reading_desk *desk, size_t n
  * is known as a block. */
 static txl_status read_afresh(struct row *r, txl_error *error) {
     txl_session *session;
-    txl_status status = txl_session_new(r->g->model.handle, &r->g->settings, &session, error);
+    txl_status status =
+        txl_session_new(r->rules->model->handle, &r->rules->settings, &session, error);
     if (status)
         return status;
-    txl_session_free(r->sample.session);
-    r->sample.session = session;
+    txl_session_free(r->text.session);
+    r->text.session = session;
     r->alone = true;
-    return reading_afresh(&r->g->reading, session, r->sample.history, error);
+    return reading_refresh(&r->rules->reading, session, r->text.history, error);
 }
 
 /* The prompt was read. */
@@ -220,66 +221,55 @@ static txl_status begin_writing(struct row *r, txl_error *error) {
     r->decoder = NULL;
     r->state = r->most > 0 ? ROW_WRITING : ROW_DONE;
     if (r->most == 0)
-        r->sample.done = "length";
-    txl_status status = r->most > 0 && r->g->reading.both_sides ? read_afresh(r, error) : TXL_OK;
+        r->text.done = "length";
+    txl_status status =
+        r->most > 0 && r->rules->reading.both_sides ? read_afresh(r, error) : TXL_OK;
     if (status)
         return status;
-    if (r->most > 0 && sample_start(r->g, &r->sample, (int64_t)r->number + 1, tail))
-        return txl_fail(error, TXL_MEMORY, "%s", terminal_last_error());
-    r->sample.first_banned = r->first_banned;
-    return TXL_OK;
+    const struct text_start start = {
+        .random = {.seed = (uint64_t)r->rules->options->seed, .stream = r->number},
+        .tail = tail,
+        .first_banned = r->first_banned};
+    return r->most > 0 ? text_start(&r->text, &start, error) : TXL_OK;
 }
 
 txl_status row_read(struct row *r, struct reading_desk *desk, txl_error *error) {
     size_t n = smaller(r->n - r->done, desk->chunk), end = r->done + n;
     const int32_t *ids = r->ids + r->done;
     txl_status status = TXL_OK;
-    bool afresh = r->g->reading.both_sides && !r->scoring; /* all of it, once it is known */
+    bool afresh = r->rules->reading.both_sides && !r->scoring; /* all of it, once it is known */
     if (n > 0 && r->scoring)
         status = feed_scored(r, desk, n, error);
     else if (n > 0 && !afresh)
-        status = txl_session_feed(r->sample.session, ids, n, error);
+        status = txl_session_feed(r->text.session, ids, n, error);
     if (!status)
         status = decode_prompt(r, end, error);
     if (status)
         return status;
-    bool counts = r->g->reading.both_sides; /* the first context: it is read again with the rest */
+    bool counts =
+        r->rules->reading.both_sides; /* the first context: it is read again with the rest */
     size_t skipped = r->done < r->n_context && !counts ? r->n_context - r->done : 0;
     if (n > skipped)
-        txl_history_push(r->sample.history, ids + skipped, n - skipped);
+        txl_history_push(r->text.history, ids + skipped, n - skipped);
     r->done = end;
     if (!r->alone && !afresh && n == desk->chunk && r->n - end < desk->chunk) {
         const struct prefix_need need = need_of(r, end);
-        prefixes_keep(&desk->prefixes, &need, r->sample.session);
+        prefixes_keep(&desk->prefixes, &need, r->text.session);
     }
     return end == r->n ? begin_writing(r, error) : TXL_OK;
 }
 
 /* ---- What is written ----------------------------------------------------------------------- */
 
-/* Remembers the token just drawn. */
-static bool note_token(struct row *r, const struct reading_desk *desk) {
-    const struct sample *s = &r->sample;
-    bool good = id_list_add(&r->made, s->id) &&
-                buffer_append(&r->spelled, s->decoded.data, s->decoded.length) &&
-                buffer_append(&r->ends, &r->spelled.length, sizeof r->spelled.length);
-    return good && (r->top < 0 || scores_add_drawn(&r->scores, s->id, s->logprob, desk->top_ids,
-                                                   desk->top_logprobs));
-}
-
-txl_status row_draw(struct row *r, struct reading_desk *desk, txl_error *error) {
-    struct sample *s = &r->sample;
-    txl_status status = TXL_OK;
-    if (r->top > 0)
-        status = txl_session_top(s->session, (int)r->top, desk->top_ids, desk->top_logprobs, error);
-    if (status)
-        return status;
-    status = sample_token(r->g, s);
-    if (status)
-        return txl_fail(error, status, "%s", terminal_last_error());
-    if (!s->refused && !note_token(r, desk))
-        return fail_for_memory(error);
-    if (s->done)
+bool row_note(struct row *r) {
+    const struct text *t = &r->text;
+    bool good = t->refused ||
+                (id_list_add(&r->made, t->id) &&
+                 buffer_append(&r->spelled, t->decoded.data, t->decoded.length) &&
+                 buffer_append(&r->ends, &r->spelled.length, sizeof r->spelled.length) &&
+                 (r->top < 0 ||
+                  scores_add_drawn(&r->scores, t->id, t->logprob, t->top_ids, t->top_logprobs)));
+    if (t->done)
         r->state = ROW_DONE;
-    return TXL_OK;
+    return good;
 }

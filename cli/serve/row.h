@@ -3,7 +3,7 @@
 #ifndef CLI_ROW_H
 #define CLI_ROW_H
 
-#include "cli/generate/generation.h"
+#include "cli/texts/texts.h"
 #include "prefixes.h"
 #include "request.h"
 #include "scores.h"
@@ -26,16 +26,14 @@ struct reading_desk {
     bool own_settings;     /* not those of `fresh`, which is not copied then */
     bool *begins; /* [n_token]: those that begin a word or end a text; NULL: of models of words */
     struct prefixes prefixes;
-    float *logprob;      /* [chunk, n_token] */
-    int32_t *top_ids;    /* [MOST_TOP] */
-    float *top_logprobs; /* [MOST_TOP] */
+    float *logprob; /* [chunk, n_token] */
 };
 
 struct row {
     enum row_state state;
     size_t prompt, number; /* of the prompt, and of the text behind it, from 0 */
-    const struct generate *g;
-    const struct id_list *first_banned; /* as the sample's */
+    const struct text_rules *rules;
+    const struct id_list *first_banned; /* as the text's */
     const struct prompt_tokens *tokens;
 
     int32_t *ids; /* [n]: the first context, if it is read, what was before, and the prompt */
@@ -49,7 +47,7 @@ struct row {
     int64_t top;      /* likeliest tokens of what is drawn; -1: no log-probabilities */
     uint64_t most;    /* tokens to be drawn */
 
-    struct sample sample;
+    struct text text;
     struct scores scores;  /* of ids, then of what is drawn */
     struct id_list made;   /* ids that were drawn */
     struct buffer spelled; /* what each of them added to the text, before stops are looked for */
@@ -79,8 +77,8 @@ txl_status row_start(struct row *row, struct reading_desk *desk, txl_error *erro
 /* Reads the next `chunk` tokens of the prompt; after the last it is ready to write, or done. */
 txl_status row_read(struct row *row, struct reading_desk *desk, txl_error *error);
 
-/* Draws the next token, which is yet to be fed unless the row is done. */
-txl_status row_draw(struct row *row, struct reading_desk *desk, txl_error *error);
+/* Remembers the token that its text has drawn.  False when memory is short. */
+bool row_note(struct row *row);
 
 /* The tokens of a row that is done, as the past of another.  False when memory is short. */
 bool row_past(const struct row *row, struct past *past);

@@ -170,7 +170,7 @@ static struct place place_of(const struct job *job, const struct row *row, size_
 static json_t *token_object(const struct job *job, const struct row *row, size_t token) {
     const struct scores *scores = &row->scores;
     const struct scoring *s = job->more;
-    const struct teller teller = {.model = job->work->model.handle, .scratch = job->g.scratch};
+    const struct teller teller = {.model = job->work->model.handle, .scratch = job->rules.scratch};
     const struct place place = place_of(job, row, token);
     size_t at = row_score_of(row, token), length;
     int32_t id = row->ids[at];
@@ -337,9 +337,10 @@ static bool write_item(const struct job *job, struct row *row, struct buffer *ou
 }
 
 static json_t *answer_object(const struct job *job) {
-    const struct run_settings run = {.mode = "items",
-                                     .text = text_form(job->work->model.handle, job->g.text, false),
-                                     .context_start = true};
+    const struct run_settings run = {
+        .mode = "items",
+        .text = text_form(job->work->model.handle, job->c.raw ? TEXT_RAW : TEXT_TOKENS, false),
+        .context_start = true};
     const struct work *w = job->work;
     const struct scoring *s = job->more;
     const struct model *model = s->compares ? &w->compared : &w->model;
@@ -398,7 +399,7 @@ static void free_scoring(struct job *job) {
 
 static const struct job_kind kind = {.told = told, .finish = finish, .free = free_scoring};
 
-bool score_take(struct work *work, struct exchange *exchange, const struct generate_options *usual,
+bool score_take(struct work *work, struct exchange *exchange, const struct text_options *usual,
                 const json_t *body, struct problem *problem) {
     struct job *job = job_new(work, exchange, &kind);
     if (!job || !(job->more = calloc(1, sizeof(struct scoring)))) {

@@ -323,7 +323,7 @@ static bool open_work(struct server *s, const struct serve_options *o) {
     txl_settings settings;
     w->http = s->http;
     name_model(w->fingerprint, sizeof w->fingerprint, &w->model);
-    s->usual = generate_defaults;
+    s->usual = (struct text_options)TEXT_OPTIONS_STANDARD;
     s->usual.end = END_TOKEN;
     sampling_choose(&s->usual.sampling, w->model.handle);
     txl_model_defaults(w->model.handle, &settings);
@@ -388,7 +388,7 @@ static int run(const struct command *command, void *values, struct operands *ope
 static const struct serve_options defaults = {.session = SESSION_UNSET,
                                               .host = "127.0.0.1",
                                               .port = 8080,
-                                              .parallel = TOGETHER,
+                                              .parallel = TEXTS_TOGETHER,
                                               .request_timeout = REQUEST_SECONDS};
 
 #define PLACE(member) offsetof(struct serve_options, member)

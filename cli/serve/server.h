@@ -3,7 +3,7 @@
 #define CLI_SERVER_H
 
 #include "background.h"
-#include "cli/generate/generation.h"
+#include "cli/texts/texts.h"
 #include "guard.h"
 #include "http.h"
 #include "work.h"
@@ -12,8 +12,8 @@ struct server {
     const struct http_module *http;
     struct guard guard;
     struct work work;
-    struct background requests;    /* with large bodies */
-    struct generate_options usual; /* of a request that says nothing else */
+    struct background requests; /* with large bodies */
+    struct text_options usual;  /* of a request that says nothing else */
     bool has_page;
     int64_t started;
     atomic_bool closing; /* no more requests are taken */

@@ -233,43 +233,44 @@ void job_free(struct job *job) {
     if (job->kind->free)
         job->kind->free(job);
     learned_leave(job->work, job->learned);
-    id_list_free(&job->g.banned);
+    id_list_free(&job->rules.banned);
     id_list_free(&job->after_blank);
-    txl_decoder_free(job->g.scratch);
+    txl_decoder_free(job->rules.scratch);
     completion_free(&job->c);
     job->work->http->release(job->exchange);
     free(job);
 }
 
 /* How the rows are drawn, as txl generate would. */
-static bool open_generate(struct job *job, struct problem *problem) {
+static bool open_rules(struct job *job, struct problem *problem) {
     struct completion *c = &job->c;
-    struct generate *g = &job->g;
+    const struct work *w = job->work;
     txl_error error;
-    g->options = &c->options;
-    g->model = job->work->model;
-    g->text = c->raw ? TEXT_RAW : TEXT_TOKENS;
-    g->settings = job->own_settings ? job->settings : job->work->desk.settings;
-    g->reading = (struct reading){.both_sides = model_sees_both_sides(&g->model),
-                                  .tgt_len = (size_t)g->settings.tgt_len};
-    if (g->reading.both_sides) { /* as txl generate: a round forgets nothing */
-        g->reading.refresh = REFRESH_TOKENS;
-        g->settings.mem_len = g->settings.tgt_len + REFRESH_TOKENS;
+    struct text_rules *rules = &job->rules;
+    *rules = (struct text_rules){.options = &c->options,
+                                 .model = &w->model,
+                                 .network = job->other ? job->other : w->model.handle,
+                                 .settings = job->own_settings ? job->settings : w->desk.settings,
+                                 .raw = c->raw,
+                                 .top = c->top > 0 ? (size_t)c->top : 0};
+    rules->reading = (struct reading){.both_sides = model_sees_both_sides(&w->model),
+                                      .tgt_len = (size_t)rules->settings.tgt_len};
+    if (rules->reading.both_sides) { /* as txl generate: a round forgets nothing */
+        rules->reading.refresh = REFRESH_TOKENS;
+        rules->settings.mem_len = rules->settings.tgt_len + REFRESH_TOKENS;
     }
     c->options.seed = (int64_t)c->seed;
-    if (txl_model_eos(g->model.handle) < 0)
+    if (txl_model_eos(w->model.handle) < 0)
         c->options.eos = EOS_NEWLINE;
-    if (!continue_choose_sampling(g))
-        return problem_lacks_memory(problem);
-    if (txl_decoder_new(g->model.handle, c->raw, &g->scratch, &error))
-        return problem_set(problem, 500, NULL, "%s", error.message);
-    return true;
+    return (!text_rules_choose(rules, &error) &&
+            !txl_decoder_new(w->model.handle, c->raw, &rules->scratch, &error)) ||
+           problem_set(problem, 500, NULL, "%s", error.message);
 }
 
 bool job_open_rows(struct job *job, bool scoring, bool detailed, struct problem *problem) {
     struct completion *c = &job->c;
     txl_error error;
-    if (!open_generate(job, problem))
+    if (!open_rules(job, problem))
         return false;
     size_t n = c->n_prompt * (size_t)c->n;
     job->rows = calloc(n, sizeof *job->rows);
@@ -280,7 +281,7 @@ bool job_open_rows(struct job *job, bool scoring, bool detailed, struct problem 
         size_t prompt = job->n_row++ / (size_t)c->n;
         *row = (struct row){.prompt = prompt,
                             .number = (job->n_row - 1) % (size_t)c->n,
-                            .g = &job->g,
+                            .rules = &job->rules,
                             .tokens = &c->prompts[prompt],
                             .scoring = scoring,
                             .in_parts =
@@ -289,7 +290,8 @@ bool job_open_rows(struct job *job, bool scoring, bool detailed, struct problem 
                             .top = c->top,
                             .most = (uint64_t)c->max_tokens};
         if (row->tokens->blank && job->after_blank.n == 0 &&
-            !generation_list_first(&job->after_blank, &job->g.banned, job->g.model.handle, true))
+            text_list_first(&job->after_blank, &job->rules.banned, job->work->model.handle, true,
+                            &error))
             return problem_lacks_memory(problem);
         row->first_banned = row->tokens->blank ? &job->after_blank : NULL;
         row->scores.k = c->top > 0 ? (size_t)c->top : 0;
@@ -304,6 +306,8 @@ bool job_open_rows(struct job *job, bool scoring, bool detailed, struct problem 
 
 /* Takes the job's rows from those that are worked on. */
 static void forget_rows(struct work *w, const struct job *job) {
+    for (size_t i = 0; i < job->n_row; i++)
+        texts_remove(&w->texts, &job->rows[i].text);
     size_t kept = 0;
     for (size_t i = 0; i < w->n_active; i++)
         if (w->active[i].job != job)
@@ -466,6 +470,8 @@ static void sweep_rows(struct work *w) {
     for (size_t i = 0; i < w->n_active; i++)
         if (w->active[i].row->state != ROW_DONE)
             w->active[kept++] = w->active[i];
+        else
+            texts_remove(&w->texts, &w->active[i].row->text);
     w->n_active = kept;
     atomic_store(&w->sessions, kept);
 }
@@ -489,70 +495,40 @@ static bool read_some(struct work *w) {
             fail_job_for(a.job, status, &error);
         else
             tell_row(w, a);
+        if (!a.job->over && a.row->state == ROW_WRITING)
+            texts_add(&w->texts, &a.row->text);
         return true;
     }
     return false;
 }
 
-/* Feeds the rows the tokens that they drew. */
-static void feed_rows(const struct active *fed, size_t n) {
-    struct sample *samples[TOGETHER];
-    for (size_t i = 0; i < n; i++)
-        samples[i] = &fed[i].row->sample;
-    txl_status status = n > 0 ? sample_feed_each(&fed[0].job->g.reading, samples, n) : TXL_OK;
-    for (size_t i = 0; i < n && status; i++) {
-        txl_error error;
-        txl_fail(&error, status, "%s", terminal_last_error());
-        fail_job_for(fed[i].job, status, &error);
-    }
-}
-
-/* Whether the sessions of two jobs are fed together. */
-static bool are_alike(const struct job *a, const struct job *b) {
-    return a->other == b->other && a->g.settings.arithmetic == b->g.settings.arithmetic;
-}
-
-/* Feeds those of the rows that go on, as many at a time as go together. */
-static void feed_alike(const struct active *drawn, size_t n) {
-    struct active fed[TOGETHER];
-    bool done[MOST_PARALLEL] = {false};
-    for (size_t first = 0; first < n; first++) {
-        size_t n_fed = 0;
-        for (size_t i = first; i < n && n_fed < TOGETHER; i++) {
-            const struct job *job = drawn[i].job;
-            if (done[i] || job->over || drawn[i].row->state != ROW_WRITING ||
-                !are_alike(drawn[first].job, job))
-                continue;
-            done[i] = true;
-            fed[n_fed++] = drawn[i];
-        }
-        feed_rows(fed, n_fed);
-    }
+/* What was drawn for a row, or why it failed. */
+static void take_token(struct work *w, struct active a) {
+    struct text *text = &a.row->text;
+    if (text->status)
+        fail_job_for(a.job, text->status, &text->error);
+    else if (!row_note(a.row))
+        fail_for_memory(a.job);
+    else
+        tell_row(w, a);
+    atomic_fetch_add(&w->tokens_made, !text->status && !text->refused);
 }
 
 /* Draws a token for each row that writes, and feeds those that go on. */
 static bool write_some(struct work *w) {
     struct active drawn[MOST_PARALLEL];
     size_t n = 0;
-    bool some = false;
-    txl_error error;
     for (size_t i = 0; i < w->n_active; i++)
-        if (w->active[i].row->state == ROW_WRITING && !is_behind(w, w->active[i].job))
+        w->active[i].row->text.paused = is_behind(w, w->active[i].job);
+    texts_draw(&w->texts);
+    for (size_t i = 0; i < w->n_active; i++)
+        if (w->active[i].row->text.drawn || w->active[i].row->text.status)
             drawn[n++] = w->active[i];
-    for (size_t i = 0; i < n; i++) {
-        if (drawn[i].job->over)
-            continue;
-        some = true;
-        size_t before = drawn[i].row->made.n;
-        txl_status status = row_draw(drawn[i].row, &w->desk, &error);
-        atomic_fetch_add(&w->tokens_made, drawn[i].row->made.n - before);
-        if (status)
-            fail_job_for(drawn[i].job, status, &error);
-        else
-            tell_row(w, drawn[i]);
-    }
-    feed_alike(drawn, n);
-    return some;
+    for (size_t i = 0; i < n; i++)
+        if (!drawn[i].job->over)
+            take_token(w, drawn[i]);
+    texts_feed(&w->texts);
+    return n > 0;
 }
 
 /* Whether a job has to wait for another one that is done alone. */
@@ -736,13 +712,11 @@ static bool open_desk(struct work *w, const txl_settings *settings) {
     desk->n_spare = 1;
     choose_chunk(desk, n_token);
     desk->logprob = calloc(desk->chunk * n_token, sizeof *desk->logprob);
-    desk->top_ids = calloc(MOST_TOP, sizeof *desk->top_ids);
-    desk->top_logprobs = calloc(MOST_TOP, sizeof *desk->top_logprobs);
     const bool parts = model_unit(w->model.handle) != TXL_UNIT_WORD;
     desk->begins = parts ? words_boundaries(w->model.handle) : NULL;
     if (parts && !desk->begins)
         return terminal_error("out of memory");
-    if (!desk->logprob || !desk->top_ids || !desk->top_logprobs)
+    if (!desk->logprob)
         return terminal_error("out of memory");
     return true;
 }
@@ -800,8 +774,6 @@ void work_close(struct work *w) {
     txl_session_free(w->desk.fresh);
     free(w->desk.begins);
     free(w->desk.logprob);
-    free(w->desk.top_ids);
-    free(w->desk.top_logprobs);
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->lock);
 }

@@ -12,8 +12,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* Rows that one call feeds (txl_session_feed_each has the same bits up to 8). */
-enum { TOGETHER = 8, MOST_PARALLEL = 64, MOST_WAITING = 64 };
+enum { MOST_PARALLEL = MOST_TEXTS, MOST_WAITING = 64 };
 
 struct work;
 
@@ -32,7 +31,7 @@ struct job {
     struct exchange *exchange;
     const struct job_kind *kind;
     struct completion c;
-    struct generate g;
+    struct text_rules rules; /* of its rows */
     struct id_list
         after_blank;  /* what the first token may not be if the prompt ends with a blank */
     struct row *rows; /* [n_row] */
@@ -91,6 +90,7 @@ struct work {
         struct job *job;
         struct row *row;
     } active[MOST_PARALLEL]; /* [n_active] rows that are read or written */
+    struct texts texts;      /* of those that are written */
     size_t n_active, turn;
 
     /* What /metrics tells. */

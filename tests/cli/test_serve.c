@@ -90,14 +90,14 @@ static int open_server(void **state) {
     server.http = server.work.http = &module;
     server.work.model.name = "case";
     server.guard = (struct guard){.host = "localhost", .allowed = &none, .origins = &none};
-    server.usual = generate_defaults;
+    server.usual = (struct text_options)TEXT_OPTIONS_STANDARD;
     if (txl_model_open(model_path, 0, &server.work.model.handle, &error))
         return -1;
     sampling_choose(&server.usual.sampling, server.work.model.handle);
     txl_model_defaults(server.work.model.handle, &settings);
     settings.threads = 1;
-    return background_start(&server.requests) && work_open(&server.work, &settings, TOGETHER) &&
-                   work_start(&server.work)
+    return background_start(&server.requests) &&
+                   work_open(&server.work, &settings, TEXTS_TOGETHER) && work_start(&server.work)
                ? 0
                : -1;
 }

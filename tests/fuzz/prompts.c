@@ -3,7 +3,7 @@
 #include "fuzz.h"
 
 #include "cli/commands.h"
-#include "cli/generate/generation.h"
+#include "cli/generate/generate.h"
 #include "cli/io/input.h"
 
 #include <string.h>
@@ -15,18 +15,19 @@ static void check_number(const struct option_row *row, const struct generate_opt
         return;
     double number = real ? *(const double *)value : (double)*(const int64_t *)value;
     /* With "greedy" the temperature is 0. */
-    bool greedy = options->sampling.greedy && value == (const void *)&options->sampling.temperature;
+    bool greedy =
+        options->own.sampling.greedy && value == (const void *)&options->own.sampling.temperature;
     fuzz_require(greedy || (number >= row->least && number <= row->most), row->name);
 }
 
 static void check_options(const struct generate_options *options) {
     fuzz_require(options->prompt_text, "a line without a prompt");
-    fuzz_require(options->n != 0, "a text that does not end");
+    fuzz_require(options->own.n != 0, "a text that does not end");
     for (const struct option_row *row = generate_command.options; row->name; row++)
         if (row->kind == OPTION_INTEGER || row->kind == OPTION_REAL)
             check_number(row, options);
-    for (size_t i = 0; i < options->stop.n; i++)
-        fuzz_require(options->stop.items[i], "a stop that is missing");
+    for (size_t i = 0; i < options->own.stop.n; i++)
+        fuzz_require(options->own.stop.items[i], "a stop that is missing");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

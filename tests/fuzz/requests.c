@@ -120,12 +120,12 @@ static void open_server(struct server *s, unsigned number) {
     s->http = s->work.http = &module;
     s->work.model = (struct model){(txl_model *)tiny_model(number), "tiny"};
     s->guard = (struct guard){.host = "localhost", .allowed = &none, .origins = &none};
-    s->usual = generate_defaults;
+    s->usual = (struct text_options)TEXT_OPTIONS_STANDARD;
     s->usual.end = END_TOKEN;
     sampling_choose(&s->usual.sampling, s->work.model.handle);
     txl_model_defaults(s->work.model.handle, &settings);
     settings.threads = 1;
-    fuzz_require(background_start(&s->requests) && work_open(&s->work, &settings, TOGETHER) &&
+    fuzz_require(background_start(&s->requests) && work_open(&s->work, &settings, TEXTS_TOGETHER) &&
                      work_start(&s->work),
                  "no server");
 }

@@ -1,12 +1,13 @@
 /* Continues many prompts.  Up to 8 texts are made together, so that the weights are read once for
- * all of them; each is what it would be alone.  A text that ends makes room for the next prompt.
- * Texts are printed in the order of their lines, so finished ones wait for those before them. */
+ * all of them; each is what it would be by itself.  A text that ends makes room for the next
+ * prompt. Texts are printed in the order of their lines, so finished ones wait for those before
+ * them. */
 #include "cli/io/input.h"
 #include "cli/io/output.h"
 #include "cli/io/signals.h"
 #include "cli/io/terminal.h"
 #include "cli/options/options.h"
-#include "generation.h"
+#include "generate.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -16,17 +17,8 @@
 
 /* ---- A line: an object, read by the rows of generate's options ----------------------------- */
 
-/* The options that a line may have, as its members are called. */
-static const char *const names[] = {"n",           "end",
-                                    "stop",        "eos",
-                                    "seed",        "temperature",
-                                    "top_k",       "top_p",
-                                    "min_p",       "typical",
-                                    "greedy",      "repetition_penalty",
-                                    "repeat_last", "no_repeat_ngram",
-                                    "allow_unk"};
-
-enum { N_NAMES = sizeof names / sizeof *names };
+/* Of text_option_rows: as many as an unsigned has bits. */
+enum { MOST_ROWS = 32 };
 
 static const char prompt_name[] = "prompt";
 
@@ -34,7 +26,7 @@ struct reader {
     const struct command *command;
     struct prompt_line *line;
     struct prompt_line_problem *problem;
-    bool given[N_NAMES];
+    unsigned given; /* bit i: text_option_rows[i] */
 };
 
 __attribute__((format(printf, 2, 3))) static bool fail_line(struct reader *r, const char *format,
@@ -46,46 +38,29 @@ __attribute__((format(printf, 2, 3))) static bool fail_line(struct reader *r, co
     return false;
 }
 
-/* ---- Names -------------------------------------------------------------------------------- */
-
-/* An option's name with - for _. */
-struct name {
+/* A member of a line is called as the option is, with _ for -. */
+struct member_name {
     char text[32];
 };
 
-static struct name dashed(const char *member) {
-    struct name name;
-    snprintf(name.text, sizeof name.text, "%s", member);
+static struct member_name member_name(const struct option_row *row) {
+    struct member_name name;
+    snprintf(name.text, sizeof name.text, "%s", row->name);
     for (char *c = name.text; *c != '\0'; c++)
-        *c = *c == '_' ? '-' : *c;
+        *c = *c == '-' ? '_' : *c;
     return name;
 }
 
-/* The row of a long name or, if that is a single letter, of the option's letter. */
-static const struct option_row *find_row(const struct command *command, const char *member) {
-    const struct name name = dashed(member);
-    for (const struct option_row *row = command->options; row->name; row++)
-        if (strcmp(row->name, name.text) == 0 ||
-            (member[0] != '\0' && row->letter == member[0] && member[1] == '\0'))
-            return row;
-    return NULL;
-}
-
-/* The option of the member, or N_NAMES. */
-static size_t find_name(const struct reader *r, const struct option_row *row) {
-    size_t i = 0;
-    while (i < N_NAMES && find_row(r->command, names[i]) != row)
-        i++;
-    return i;
-}
-
-static bool refuse_name(struct reader *r, const char *member, const struct option_row *row) {
+static bool refuse_name(struct reader *r, const char *member) {
+    struct member_name names[MOST_ROWS];
     struct nearest nearest = nearest_to(member);
-    if (row)
+    if (text_option_row(r->command->options, member))
         return fail_line(r, "'%.100s' cannot be set for a single prompt", member);
     nearest_try(&nearest, prompt_name);
-    for (size_t i = 0; i < N_NAMES; i++)
-        nearest_try(&nearest, names[i]);
+    for (size_t i = 0; i < MOST_ROWS && text_option_rows[i].name; i++) {
+        names[i] = member_name(&text_option_rows[i]);
+        nearest_try(&nearest, names[i].text);
+    }
     const char *meant = nearest_name(&nearest);
     return fail_line(r, "unknown member '%.100s'%s%s%s", member, meant ? "; did you mean '" : "",
                      meant ? meant : "", meant ? "'?" : "");
@@ -110,7 +85,7 @@ static bool add_stop(struct reader *r, const struct option_row *row, const json_
     const char *text = string_of(r, "stop", value);
     if (!text)
         return false;
-    return options_set_value(row, text, &r->line->options, &problem) ||
+    return options_set_value(row, text, &r->line->options.own, &problem) ||
            fail_line(r, "out of memory");
 }
 
@@ -119,12 +94,12 @@ static bool set_stop(struct reader *r, const struct option_row *row, const json_
     struct prompt_line *line = r->line;
     size_t n = json_array_size(value);
     bool good = true;
-    line->options.stop = (struct string_list){0};
+    line->options.own.stop = (struct string_list){0};
     if (!json_is_array(value))
         good = add_stop(r, row, value);
     for (size_t i = 0; i < n && good; i++)
         good = add_stop(r, row, json_array_get(value, i));
-    line->stop = line->options.stop;
+    line->stop = line->options.own.stop;
     return good;
 }
 
@@ -137,7 +112,7 @@ static bool set_number(struct reader *r, const char *member, const struct option
     char *text = output_json_value(value);
     if (!text)
         return fail_line(r, "out of memory");
-    bool good = options_set_value(row, text, &r->line->options, &problem) ||
+    bool good = options_set_value(row, text, &r->line->options.own, &problem) ||
                 fail_line(r, "%s %s", member, problem.text);
     free(text);
     return good;
@@ -146,7 +121,7 @@ static bool set_number(struct reader *r, const char *member, const struct option
 static bool set_value(struct reader *r, const char *member, const struct option_row *row,
                       const json_t *value) {
     struct option_problem problem;
-    bool *flag = (bool *)((char *)&r->line->options + row->offset);
+    bool *flag = (bool *)((char *)&r->line->options.own + row->offset);
     if (row->kind == OPTION_LIST)
         return set_stop(r, row, value);
     if (row->kind == OPTION_FLAG && !json_is_boolean(value))
@@ -158,9 +133,13 @@ static bool set_value(struct reader *r, const char *member, const struct option_
     if (row->kind == OPTION_INTEGER || row->kind == OPTION_REAL)
         return set_number(r, member, row, value);
     const char *text = string_of(r, member, value);
-    if (!text || options_set_value(row, text, &r->line->options, &problem))
+    if (!text || options_set_value(row, text, &r->line->options.own, &problem))
         return text;
     return fail_line(r, "%s %s", member, problem.text);
+}
+
+static bool is_given(const struct reader *r, const struct option_row *row) {
+    return r->given >> (row - text_option_rows) & 1;
 }
 
 static bool read_member(struct reader *r, const char *member, const json_t *value) {
@@ -168,23 +147,19 @@ static bool read_member(struct reader *r, const char *member, const json_t *valu
         r->line->options.prompt_text = string_of(r, prompt_name, value);
         return r->line->options.prompt_text;
     }
-    const struct option_row *row = find_row(r->command, member);
-    size_t i = find_name(r, row);
-    if (!row || i == N_NAMES)
-        return refuse_name(r, member, row);
-    if (r->given[i])
-        return fail_line(r, "%s is given twice", names[i]);
-    r->given[i] = true;
+    const struct option_row *row = text_option_row(text_option_rows, member);
+    if (!row)
+        return refuse_name(r, member);
+    if (is_given(r, row))
+        return fail_line(r, "%s is given twice", member);
+    r->given |= 1U << (row - text_option_rows);
     return set_value(r, member, row, value);
 }
 
 /* ---- The line ----------------------------------------------------------------------------- */
 
-static bool is_given(const struct reader *r, const char *name) {
-    for (size_t i = 0; i < N_NAMES; i++)
-        if (strcmp(names[i], name) == 0)
-            return r->given[i];
-    return false;
+static bool is_named(const struct reader *r, const char *name) {
+    return is_given(r, text_option_row(text_option_rows, name));
 }
 
 /* What the rows cannot say. */
@@ -192,13 +167,13 @@ static bool check_line(struct reader *r) {
     struct generate_options *o = &r->line->options;
     if (!o->prompt_text)
         return fail_line(r, "there is no prompt");
-    if (o->n == 0)
+    if (o->own.n == 0)
         return fail_line(r, "n 0: a text of --prompts must end");
-    if (is_given(r, "temperature") && !is_given(r, "greedy"))
-        o->sampling.greedy = false;
-    if (o->sampling.greedy)
-        o->sampling.temperature = 0;
-    const char *wrong = generation_wrong(o);
+    if (is_named(r, "temperature") && !is_named(r, "greedy"))
+        o->own.sampling.greedy = false;
+    if (o->own.sampling.greedy)
+        o->own.sampling.temperature = 0;
+    const char *wrong = text_options_wrong(&o->own, o->ids, o->interactive);
     return !wrong || fail_line(r, "%s", wrong);
 }
 
@@ -250,7 +225,8 @@ struct prompts {
     const struct command *command;
     struct prompts_result *result;
     struct json_lines lines;
-    struct slot *slots[SAMPLES_TOGETHER]; /* [n_slot], made when they are needed */
+    struct texts texts;
+    struct slot *slots[TEXTS_TOGETHER]; /* [n_slot], made when they are needed */
     size_t n_slot, most_slots, n_busy;
     struct answer answers[MOST_LINES]; /* a ring of n, from the first one not printed */
     size_t first, n;
@@ -340,8 +316,8 @@ static bool need_session(const struct prompts *p, txl_session **session) {
     if (*session)
         return true;
     if (needs_new_sessions(p))
-        return session_open(&g->model, &g->settings, session);
-    txl_status status = txl_session_copy(g->sample.session, session, &error);
+        return session_open(&g->model, &g->rules.settings, session);
+    txl_status status = txl_session_copy(g->sample.text.session, session, &error);
     return terminal_report(status, &error);
 }
 
@@ -353,11 +329,11 @@ static struct slot *new_slot(struct prompts *p) {
     }
     *slot = (struct slot){.g = *p->g};
     struct generate *g = &slot->g;
-    g->sample = (struct sample){0};
-    g->banned = g->first_banned = (struct id_list){0};
+    g->sample = (struct sample){.number = 0};
+    g->rules.banned = g->first_banned = (struct id_list){0};
     g->prompt.model = &g->model;
-    g->prompt.reading = &g->reading;
-    g->prompt.session = &g->sample.session;
+    g->prompt.reading = &g->rules.reading;
+    g->prompt.session = &g->sample.text.session;
     p->slots[p->n_slot++] = slot;
     return slot;
 }
@@ -373,14 +349,15 @@ static struct slot *free_slot(struct prompts *p) {
 /* Frees what a text had of its own; its output goes to the answer. */
 static void end_slot(struct prompts *p, struct slot *slot) {
     struct sample *s = &slot->g.sample;
-    txl_session *session = s->session;
+    txl_session *session = s->text.session;
+    texts_remove(&p->texts, &s->text);
     if (needs_new_sessions(p)) {
         txl_session_free(session);
         session = NULL;
     }
-    s->session = NULL;
+    s->text.session = NULL;
     sample_close(s);
-    *s = (struct sample){.session = session};
+    *s = (struct sample){.text.session = session};
     prompt_line_free(&slot->line);
     free(slot->name);
     slot->name = NULL;
@@ -393,8 +370,8 @@ static void free_slots(struct prompts *p) {
     for (size_t i = 0; i < p->n_slot; i++) {
         if (p->slots[i]->answer)
             end_slot(p, p->slots[i]);
-        txl_session_free(p->slots[i]->g.sample.session);
-        id_list_free(&p->slots[i]->g.banned);
+        txl_session_free(p->slots[i]->g.sample.text.session);
+        id_list_free(&p->slots[i]->g.rules.banned);
         id_list_free(&p->slots[i]->g.first_banned);
         free(p->slots[i]);
     }
@@ -406,7 +383,7 @@ static void finish_slot(struct prompts *p, struct slot *slot) {
     struct buffer *made = &g->sample.output;
     all->prompt.tokens += g->prompt.tokens;
     all->prompt.unknown.n += g->prompt.unknown.n;
-    all->tokens += g->sample.made;
+    all->tokens += g->sample.text.made;
     struct buffer before = slot->answer->output;
     slot->answer->output = *made;
     *made = before;
@@ -437,23 +414,28 @@ static txl_status feed_prompt(struct slot *slot) {
         tokens_unwrap(&prompt->input, txl_model_kind(g->model.handle), true);
     txl_status status = prompt_feed(prompt);
     bool stopped = status == TXL_STOPPED;
-    if (!status && !generation_choose_first(g))
+    if (!status && !generate_choose_first(g))
         status = TXL_MEMORY;
     if (!status || stopped)
-        status = sample_start(g, &g->sample, 1, prompt->tail);
+        status = sample_start(g, &g->sample, 1) ? TXL_OK : TXL_MEMORY;
     return !status && stopped ? sample_end(g, &g->sample, "interrupted") : status;
 }
 
 /* Sets how this text is drawn, and opens what it needs. */
 static txl_status open_text(struct prompts *p, struct slot *slot) {
     struct generate *g = &slot->g;
-    txl_session *session = g->sample.session;
+    txl_error error;
+    txl_session *session = g->sample.text.session;
     g->options = &slot->line.options;
     g->line = slot->answer->line;
     if (!need_session(p, &session))
         return TXL_MEMORY;
-    bool good = sample_open(g, session, &g->sample) && continue_choose_sampling(g);
-    g->prompt.history = g->sample.history;
+    g->rules.options = &slot->line.options.own;
+    struct text *text = &g->sample.text;
+    bool good =
+        terminal_report(text_open(text, &g->rules, session, &error), &error) && generate_choose(g);
+    text->owner = slot;
+    g->prompt.history = text->history;
     return good ? TXL_OK : TXL_MEMORY;
 }
 
@@ -483,8 +465,10 @@ static txl_status begin_text(struct prompts *p, json_t *object, struct answer *a
         status = feed_prompt(slot);
     if (status)
         return fail_slot(p, slot, status);
-    if (slot->g.sample.done)
+    if (slot->g.sample.text.done)
         finish_slot(p, slot);
+    else
+        texts_add(&p->texts, &slot->g.sample.text);
     return TXL_OK;
 }
 
@@ -530,34 +514,43 @@ static void show_progress(struct prompts *p) {
         const struct generate *g = &slot->g;
         if (!slot->answer)
             continue;
-        made += g->sample.made;
-        double part = fmin((double)g->sample.made / (double)g->n, 1);
+        made += g->sample.text.made;
+        double part = fmin((double)g->sample.text.made / (double)g->rules.n, 1);
         used -= (1 - part) * (double)slot->bytes;
     }
     progress_update(&p->progress, input_fraction(&p->lines.input, (uint64_t)used), made);
 }
 
+/* The text has ended, or failed. */
+static txl_status end_text(struct prompts *p, struct text *text) {
+    struct slot *slot = text->owner;
+    if (!text->status) {
+        finish_slot(p, slot);
+        return TXL_OK;
+    }
+    terminal_error("%s: %s", slot->name, text->error.message);
+    return fail_slot(p, slot, text->status);
+}
+
 /* Draws a token for each text and feeds those that go on. */
 static txl_status step_texts(struct prompts *p) {
-    struct sample *fed[SAMPLES_TOGETHER];
-    size_t n = 0;
-    bool first_alone = waiting_bytes(p) > WAITING_BYTES;
-    for (size_t i = 0; i < p->n_slot; i++) {
-        struct slot *slot = p->slots[i];
-        if (!slot->answer || (first_alone && slot->answer != nth_answer(p, 0)))
-            continue;
-        struct sample *s = &slot->g.sample;
-        txl_status status = sample_token(&slot->g, s);
-        if (status)
-            status = fail_slot(p, slot, status);
-        else if (s->done)
-            finish_slot(p, slot);
-        else
-            fed[n++] = s;
-        if (status)
-            return status;
+    txl_status status = TXL_OK;
+    bool first_only = waiting_bytes(p) > WAITING_BYTES;
+    for (size_t i = 0; i < p->texts.n; i++) {
+        const struct slot *slot = p->texts.list[i]->owner;
+        p->texts.list[i]->paused = first_only && slot->answer != nth_answer(p, 0);
     }
-    return sample_feed_each(&p->g->reading, fed, n);
+    texts_draw(&p->texts);
+    for (size_t i = 0; i < p->texts.n && !status; i++) {
+        struct slot *slot = p->texts.list[i]->owner;
+        if (slot->g.sample.text.drawn)
+            status = sample_put(&slot->g, &slot->g.sample);
+    }
+    for (struct text *text; !status && (text = texts_take(&p->texts));)
+        status = end_text(p, text);
+    if (!status)
+        texts_feed(&p->texts);
+    return status;
 }
 
 static txl_status continue_texts(struct prompts *p) {
@@ -590,7 +583,7 @@ static void note_unknown(const struct prompts *p) {
 txl_status prompts_run(struct generate *g, const struct command *command,
                        struct prompts_result *result) {
     struct prompts p = {
-        .g = g, .command = command, .result = result, .most_slots = sample_most_together(g)};
+        .g = g, .command = command, .result = result, .most_slots = texts_most(&g->rules)};
     *result = (struct prompts_result){0};
     if (!json_lines_open(&p.lines, g->options->prompts))
         return signals_stopped() ? TXL_STOPPED : TXL_IO;

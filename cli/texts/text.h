@@ -1,0 +1,114 @@
+/* A text in the making, from draws to its bytes, token by token. */
+#ifndef CLI_TEXTS_TEXT_H
+#define CLI_TEXTS_TEXT_H
+
+#include "cli/model/model.h"
+#include "endings.h"
+#include "lib/base/memory.h"
+#include "reading.h"
+#include "text_options.h"
+#include "txl.h"
+
+/* Where a turn of an interactive text ends; -n is the most for all of them. */
+enum turn { TURN_NONE, TURN_SENTENCE, TURN_LINE, TURN_TOKENS };
+
+/* What the texts of one prompt have in common: how they are drawn, and where they end. */
+struct text_rules {
+    const struct text_options *options;
+    const struct model *model;
+    const txl_model *network; /* whose sessions they have, and their settings */
+    txl_settings settings;
+    struct reading reading;
+    bool raw, ids;
+    bool keeps; /* the text is to be saved, so that its last token is fed too */
+    size_t top; /* the likeliest tokens that each draw lists */
+    enum turn turn;
+    txl_decoder *scratch; /* decodes single tokens; NULL for ids */
+
+    /* Of the options, in the model's terms. */
+    uint64_t n;            /* tokens of a text; 0: no end */
+    txl_sampling sampling; /* without the history, which each text has of its own */
+    struct id_list banned;
+};
+
+/* Sets those.  These fail with the error. */
+txl_status text_rules_choose(struct text_rules *rules, txl_error *error);
+
+/* Lists `banned`, and the pieces that may not follow a prompt at once: after a blank at its end all
+ * that do not begin a word, else those that go on with its last word. */
+txl_status text_list_first(struct id_list *list, const struct id_list *banned,
+                           const txl_model *model, bool after_blank, txl_error *error);
+
+/* The end of a text: its last id, if n is 1, and the last byte as shown, 0: none. */
+struct text_end {
+    int32_t id;
+    size_t n;
+    char tail;
+};
+
+struct text {
+    const struct text_rules *rules;
+    void *owner;          /* the caller's */
+    txl_session *session; /* the text's */
+    txl_history *history; /* the prompt and the text so far */
+    txl_decoder *decoder; /* NULL for ids */
+    struct stop_search stops;
+    struct sentence sentence;           /* of --end sentence, or of an interactive text's turn */
+    txl_random random;                  /* of the next draw */
+    const struct id_list *first_banned; /* what the first one may not be; NULL: as any other */
+    size_t round;                       /* tokens since the known ones were read again */
+    uint64_t made;
+    bool paused;       /* it is to wait while others go on */
+    const char *done;  /* why it ended; NULL: it goes on */
+    txl_status status; /* why it failed, */
+    txl_error error;   /* with the reason */
+
+    /* Of the last draw. */
+    bool drawn; /* what was drawn is yet to be fed */
+    struct text_end before;
+    int32_t id;
+    float logprob;         /* the model's, of it */
+    int32_t *top_ids;      /* [rules->top] */
+    float *top_logprobs;   /* [rules->top] */
+    bool refused;          /* the id ends the text or the turn, and is no part of it */
+    struct buffer decoded; /* text from the decoder, or an id, before the search for stop strings */
+
+    char tail;            /* the last byte of the text as shown, 0: none */
+    struct buffer output; /* text after that search, until the caller takes it; it may end in an
+                             incomplete character */
+};
+
+/* Opens a text with an empty history; the session becomes the text's.  End with text_close, also
+ * after a failure. */
+txl_status text_open(struct text *text, const struct text_rules *rules, txl_session *session,
+                     txl_error *error);
+
+/* The same with a copy of the session and the history of `from`, which was fed the prompt. */
+txl_status text_copy(struct text *copy, const struct text *from, txl_error *error);
+void text_close(struct text *text);
+
+/* Begins after the prompt. */
+struct text_start {
+    txl_random random;
+    char tail; /* the prompt's last byte as shown */
+    size_t round;
+    const struct id_list *first_banned;
+};
+txl_status text_start(struct text *text, const struct text_start *start, txl_error *error);
+
+/* Draws the next token, and appends its text to `output`.  Ctrl-C ends the text after this token,
+ * so that every byte held back belongs to a token. */
+txl_status text_draw(struct text *text, txl_error *error);
+
+/* Appends the text that the id would add behind the end of a text, as `scratch` decodes it.  False
+ * when memory is short. */
+bool text_of_token(txl_decoder *scratch, const struct text_end *end, int32_t id,
+                   struct buffer *text);
+
+/* Bytes of the text without an incomplete UTF-8 sequence at its end. */
+size_t complete_characters(const struct buffer *text);
+
+/* Saves the text's memory, with everything that is needed to continue it. */
+txl_status text_save(const struct text *text, txl_memory **memory, txl_error *error);
+
+#endif
