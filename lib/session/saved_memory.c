@@ -21,8 +21,8 @@
 #define MEMORY_MAGIC "\x93TXM\r\n\x1a\n"
 
 enum {
-    MEMORY_MAJOR = 2, /* the newest; a memory has that which its model's settings take */
-    MEMORY_MINOR = 3,
+    MEMORY_MAJOR = 1,
+    MEMORY_MINOR = 0,
     MAX_HEADER = 4096,   /* room for members that later versions append */
     MAX_NAME = 255,      /* file names are no longer */
     MAX_RECENT = 1 << 20 /* ids; the longest memory has as many */
@@ -47,33 +47,16 @@ struct memory_header {
     uint32_t tail;
     uint64_t next, segment_start; /* as in struct timeline */
     uint64_t seed, stream, draw;
+    uint32_t refresh, round;   /* as in txl_resume */
+    uint32_t arithmetic, zero; /* arithmetic: the number of the exact one, or 0 */
     struct memory_part part[N_PART];
     uint64_t checksum; /* of everything before this field */
 };
-_Static_assert(sizeof(struct memory_header) == 184, "no padding");
-
-/* Follows the header in minor version 1, only for texts that are read in rounds. */
-struct memory_rounds {
-    uint32_t refresh, round; /* as in txl_resume */
-    uint64_t checksum;       /* of both */
-};
-_Static_assert(sizeof(struct memory_rounds) == 16, "no padding");
-
-/* Follows in minor version 2, for sessions of another arithmetic than the fast one, and in minor
- * version 3, for rows in q8. */
-struct memory_arithmetic {
-    uint32_t number, zero; /* number: of the exact arithmetic */
-    uint64_t checksum;     /* of both */
-};
-_Static_assert(sizeof(struct memory_arithmetic) == 16, "no padding");
-
-enum { ROUNDS_END = sizeof(struct memory_header) + sizeof(struct memory_rounds) };
+_Static_assert(sizeof(struct memory_header) == 200, "no padding");
 
 struct txl_memory {
     char *name; /* for messages */
     struct memory_header header;
-    struct memory_rounds rounds; /* zero: none */
-    txl_arithmetic arithmetic;
     uint8_t *bytes; /* the whole file */
 };
 
@@ -95,7 +78,8 @@ static void header_settings(const struct memory_header *h, txl_settings *setting
                                .mem_len = h->mem_len,
                                .clamp_len = h->clamp_len,
                                .same_length = h->same_length,
-                               .memory_type = (txl_memory_type)h->memory_type};
+                               .memory_type = (txl_memory_type)h->memory_type,
+                               .arithmetic = (txl_arithmetic)h->arithmetic};
 }
 
 /* The number of positions whose rows are saved: those that a later token can see. */
@@ -137,7 +121,6 @@ void txl_memory_free(txl_memory *memory) {
 
 void txl_memory_settings(const txl_memory *memory, txl_settings *settings) {
     header_settings(&memory->header, settings);
-    settings->arithmetic = memory->arithmetic;
 }
 
 void txl_memory_resume(const txl_memory *memory, txl_resume *resume) {
@@ -146,8 +129,8 @@ void txl_memory_resume(const txl_memory *memory, txl_resume *resume) {
                            .recent = (const int32_t *)memory_part(memory, RECENT),
                            .n_recent = h->part[RECENT].size / sizeof(int32_t),
                            .tail = (char)h->tail,
-                           .refresh = memory->rounds.refresh,
-                           .round = memory->rounds.round};
+                           .refresh = h->refresh,
+                           .round = h->round};
 }
 
 /* The model's name in a saved memory: its file's name without the folders. */
@@ -230,44 +213,35 @@ static bool memory_is_finite(const txl_model *model, const txl_memory *memory) {
 static struct memory_header make_header(const txl_session *s, const txl_resume *resume) {
     const struct timeline *t = s->timeline;
     const txl_settings *settings = &t->settings;
-    struct memory_header h = {
-        .magic = MEMORY_MAGIC,
-        .major = (uint16_t)settings_major(s->model->family->settings, s->model->settings),
-        .minor = settings->memory_type == TXL_MEMORY_Q8 ? 3
-                 : settings->arithmetic > 0             ? 2
-                 : resume->refresh > 0                  ? 1
-                                                        : 0,
-        .model = s->model->weights->checksum,
-        .tgt_len = settings->tgt_len,
-        .mem_len = settings->mem_len,
-        .clamp_len = settings->clamp_len > 0 ? settings->clamp_len : -1,
-        .same_length = settings->same_length,
-        .memory_type = settings->memory_type,
-        .tail = (unsigned char)resume->tail,
-        .next = t->next,
-        .segment_start = t->segment_start,
-        .seed = resume->random.seed,
-        .stream = resume->random.stream,
-        .draw = resume->random.draw};
+    struct memory_header h = {.magic = MEMORY_MAGIC,
+                              .major = MEMORY_MAJOR,
+                              .minor = MEMORY_MINOR,
+                              .header_size = sizeof h,
+                              .file_size = sizeof h,
+                              .model = s->model->weights->checksum,
+                              .tgt_len = settings->tgt_len,
+                              .mem_len = settings->mem_len,
+                              .clamp_len = settings->clamp_len > 0 ? settings->clamp_len : -1,
+                              .same_length = settings->same_length,
+                              .memory_type = settings->memory_type,
+                              .tail = (unsigned char)resume->tail,
+                              .next = t->next,
+                              .segment_start = t->segment_start,
+                              .seed = resume->random.seed,
+                              .stream = resume->random.stream,
+                              .draw = resume->random.draw,
+                              .refresh = resume->refresh,
+                              .round = resume->round,
+                              .arithmetic = settings->arithmetic};
     h.part[HIDDEN].size = s->started ? t->network->bands.d_model * sizeof(float) : 0;
     h.part[SEGMENT].size = t->network->has_memory ? 0 : h.next * sizeof(int32_t);
     h.part[RECENT].size = resume->n_recent * sizeof(int32_t);
     h.part[ROWS].size =
         memory_positions(s->model, &h) * memory_position_bytes(s->model, h.memory_type);
     h.part[NAME].size = strnlen(model_name(s->model), MAX_NAME);
-    h.header_size = h.minor >= 2   ? ROUNDS_END + sizeof(struct memory_arithmetic)
-                    : h.minor == 1 ? ROUNDS_END
-                                   : sizeof h;
-    h.file_size = h.header_size;
     for (int i = 0; i < N_PART; i++)
         h.file_size += h.part[i].size;
     return h;
-}
-
-static struct memory_rounds make_rounds(const txl_resume *resume) {
-    struct memory_rounds rounds = {.refresh = resume->refresh, .round = resume->round};
-    rounds.checksum = XXH3_64bits(&rounds, offsetof(struct memory_rounds, checksum));
-    return rounds;
 }
 
 static void fill_memory(txl_memory *memory, const txl_session *s, const txl_resume *resume) {
@@ -286,14 +260,6 @@ static void fill_memory(txl_memory *memory, const txl_session *s, const txl_resu
     }
     h->checksum = XXH3_64bits(h, offsetof(struct memory_header, checksum));
     memcpy(memory->bytes, h, sizeof *h);
-    if (h->header_size > sizeof *h)
-        memcpy(memory->bytes + sizeof *h, &memory->rounds, sizeof memory->rounds);
-    if (h->header_size > ROUNDS_END) {
-        struct memory_arithmetic arithmetic = {.number = memory->arithmetic};
-        arithmetic.checksum =
-            XXH3_64bits(&arithmetic, offsetof(struct memory_arithmetic, checksum));
-        memcpy(memory->bytes + ROUNDS_END, &arithmetic, sizeof arithmetic);
-    }
 }
 
 txl_status txl_session_save(const txl_session *s, const txl_resume *resume, txl_memory **memory,
@@ -316,9 +282,6 @@ txl_status txl_session_save(const txl_session *s, const txl_resume *resume, txl_
     if (!made)
         return txl_fail_memory(error, "a copy of the memory", header.file_size);
     made->header = header;
-    made->arithmetic = s->timeline->settings.arithmetic;
-    if (header.minor > 0)
-        made->rounds = make_rounds(resume);
     fill_memory(made, s, resume);
     if (!memory_is_finite(s->model, made)) {
         txl_memory_free(made);
@@ -348,10 +311,10 @@ static txl_status check_settings(const txl_session *s, const txl_memory *memory,
     const txl_settings *settings = &s->timeline->settings;
     static const char *const arithmetics[] = {"fast", "exact"};
     int clamp_len = settings->clamp_len > 0 ? settings->clamp_len : -1;
-    if (memory->arithmetic != settings->arithmetic)
+    if (h->arithmetic != settings->arithmetic)
         return txl_fail(error, TXL_ARGUMENT,
                         "%s: saved with the %s arithmetic, not with the %s one; take the saved one",
-                        memory->name, arithmetics[memory->arithmetic],
+                        memory->name, arithmetics[h->arithmetic],
                         arithmetics[settings->arithmetic]);
     if (h->tgt_len == settings->tgt_len && h->mem_len == settings->mem_len &&
         h->clamp_len == clamp_len && h->same_length == settings->same_length &&
@@ -448,10 +411,10 @@ static txl_status read_header(const struct source *in, struct memory_header *h, 
         return txl_fail(error, TXL_FORMAT, "%s: not a memory that txl saved", in->name);
     if (size < sizeof *h)
         return damaged(in, "it ends inside its header", error);
-    if (h->major < 1 || h->major > MEMORY_MAJOR)
+    if (h->major != MEMORY_MAJOR)
         return txl_fail(error, TXL_UNSUPPORTED,
-                        "%s: memory format version %u.%u; this txl reads versions 1 and %d",
-                        in->name, h->major, h->minor, MEMORY_MAJOR);
+                        "%s: memory format version %u.%u; this txl reads version %d", in->name,
+                        h->major, h->minor, MEMORY_MAJOR);
     if (XXH3_64bits(h, offsetof(struct memory_header, checksum)) != h->checksum)
         return damaged(in, "the checksum of the header differs", error);
     if (h->file_size != in->size)
@@ -482,8 +445,8 @@ static bool is_possible(const txl_model *model, const struct memory_header *h) {
     const struct network *network = model->network;
     if (h->tgt_len < 1 || h->tgt_len > TXL_MAX_TGT_LEN || h->mem_len < 0 ||
         h->mem_len > TXL_MAX_MEM_LEN || h->clamp_len < -1 || h->clamp_len == 0 ||
-        h->same_length > 1 || h->tail > UINT8_MAX || h->memory_type > TXL_MEMORY_Q8 ||
-        h->next > MAX_POSITION || h->segment_start > h->next)
+        h->same_length > 1 || h->tail > UINT8_MAX || (h->refresh > 0 && h->round >= h->refresh) ||
+        h->memory_type > TXL_MEMORY_Q8 || h->next > MAX_POSITION || h->segment_start > h->next)
         return false;
     bool unbounded = network->has_memory && h->same_length && h->mem_len > 0;
     if (!unbounded && h->next - h->segment_start > (uint64_t)h->tgt_len)
@@ -543,38 +506,6 @@ static txl_status check_memory_parts(const struct source *in, const txl_memory *
     return TXL_OK;
 }
 
-static txl_status check_rounds(const struct source *in, txl_memory *memory, txl_error *error) {
-    const struct memory_header *h = &memory->header;
-    struct memory_rounds rounds;
-    if (h->minor < 1 || h->header_size < sizeof *h + sizeof rounds)
-        return TXL_OK;
-    memcpy(&rounds, memory->bytes + sizeof *h, sizeof rounds);
-    if (XXH3_64bits(&rounds, offsetof(struct memory_rounds, checksum)) != rounds.checksum)
-        return damaged(in, "the checksum of the rounds differs", error);
-    if (rounds.round >= rounds.refresh && rounds.refresh > 0)
-        return damaged(in, "its place in the round is beyond the end", error);
-    memory->rounds = rounds;
-    return TXL_OK;
-}
-
-static txl_status check_arithmetic(const struct source *in, txl_memory *memory, txl_error *error) {
-    const struct memory_header *h = &memory->header;
-    struct memory_arithmetic arithmetic;
-    if (h->minor < 2 || h->header_size < ROUNDS_END + sizeof arithmetic)
-        return TXL_OK;
-    memcpy(&arithmetic, memory->bytes + ROUNDS_END, sizeof arithmetic);
-    if (XXH3_64bits(&arithmetic, offsetof(struct memory_arithmetic, checksum)) !=
-        arithmetic.checksum)
-        return damaged(in, "the checksum of the arithmetic differs", error);
-    if (arithmetic.number > TXL_ARITHMETIC_EXACT)
-        return txl_fail(error, TXL_UNSUPPORTED,
-                        "%s: saved with the exact arithmetic number %" PRIu32
-                        "; this txl has number %d",
-                        in->name, arithmetic.number, TXL_ARITHMETIC_EXACT);
-    memory->arithmetic = (txl_arithmetic)arithmetic.number;
-    return TXL_OK;
-}
-
 /* *memory is the caller's to free even after a failure. */
 static txl_status read_memory(struct source *in, txl_memory **memory, txl_error *error) {
     struct memory_header header;
@@ -588,6 +519,11 @@ static txl_status read_memory(struct source *in, txl_memory **memory, txl_error 
                           "%s: memory format version %u.%u, with a memory type that this txl does "
                           "not know",
                           in->name, header.major, header.minor);
+    if (!status && header.arithmetic > TXL_ARITHMETIC_EXACT)
+        status = txl_fail(error, TXL_UNSUPPORTED,
+                          "%s: saved with the exact arithmetic number %" PRIu32
+                          "; this txl has number %d",
+                          in->name, header.arithmetic, TXL_ARITHMETIC_EXACT);
     if (!status && !is_possible(in->model, &header))
         status = damaged(in, "its settings and sizes contradict each other", error);
     if (status)
@@ -597,10 +533,6 @@ static txl_status read_memory(struct source *in, txl_memory **memory, txl_error 
         return txl_fail_memory(error, "a saved memory", in->size);
     (*memory)->header = header;
     status = read_at(in, (*memory)->bytes, in->size, 0, error);
-    if (!status)
-        status = check_rounds(in, *memory, error);
-    if (!status)
-        status = check_arithmetic(in, *memory, error);
     return status ? status : check_memory_parts(in, *memory, error);
 }
 

@@ -361,9 +361,11 @@ enum {
     TAIL = 52,
     NEXT = 56,
     SEGMENT_START = 64,
-    PARTS = 96,
-    HEADER_CHECKSUM = 176,
-    HEADER = 184
+    REFRESH = 96,
+    ARITHMETIC = 104,
+    PARTS = 112,
+    HEADER_CHECKSUM = 192,
+    HEADER = 200
 };
 
 static uint64_t load_u64(const uint8_t *at) {
@@ -415,6 +417,8 @@ TEST(impossible_values_are_refused) {
         {"position beyond the segment", NEXT, 8, 1000},
         {"position beyond all", NEXT, 8, UINT64_MAX},
         {"segment in the future", SEGMENT_START, 8, UINT64_MAX},
+        {"token 1 of a round of 1", REFRESH, 8, UINT64_C(1) << 32 | 1},
+        {"another arithmetic", ARITHMETIC, 4, TXL_ARITHMETIC_EXACT + 1},
         {"huge hidden state", PARTS, 8, UINT64_MAX},
         {"no rows", PARTS + 48, 8, 0},
         {"huge rows", PARTS + 48, 8, UINT64_MAX - 8},
@@ -501,8 +505,7 @@ TEST(a_first_memory_stays_zeros) {
     case_close(&c);
 }
 
-/* Minor version 3 has the fields of a round and of the arithmetic, and each head's scale before its
- * integers. */
+/* In q8 each head's scale is before its integers. */
 TEST(impossible_scales_are_refused) {
     static const float scales[] = {(float)NAN, (float)INFINITY, -1e-30F};
     struct small s;
@@ -515,7 +518,7 @@ TEST(impossible_scales_are_refused) {
         rows_at += load_u64(s.bytes + PARTS + 16 * i);
     assert_int_equal(rows_at - load_u64(s.bytes + PARTS) - load_u64(s.bytes + PARTS + 16) -
                          load_u64(s.bytes + PARTS + 32),
-                     216);
+                     HEADER);
     assert_int_equal(size % (head * n_head), 0);
     assert_int_equal(read_forged(&s, s.bytes, &error), TXL_OK);
     for (size_t at = rows_at; at < rows_at + size; at += head) {
@@ -535,7 +538,7 @@ TEST(impossible_scales_are_refused) {
     assert_int_equal(read_forged(&s, s.bytes, &error), TXL_FORMAT);
     s.bytes[MINOR]++;
     assert_int_equal(read_forged(&s, s.bytes, &error), TXL_UNSUPPORTED);
-    assert_non_null(strstr(error.message, "version 1.4"));
+    assert_non_null(strstr(error.message, "version 1.1"));
     close_small(&s);
 }
 
