@@ -823,15 +823,8 @@ static bool restore_output(struct train *t) {
         return true;
     if (is_over(t, txl_trainer_steps(t->trainer)))
         terminal_note("the run is finished: a larger --steps, --epochs or --hours continues it");
-    if (!is_first(t) || isnan(t->run.best) || write_output(t))
-        return true;
-    if (t->not_written.status != TXL_ARGUMENT)
-        return terminal_error("%s", t->not_written.message);
-    t->not_written.status = TXL_OK;
-    terminal_note("%s lacks the best model, as states of the first version do: %s stays as it is "
-                  "until there is a better one",
-                  t->options->resume, t->options->output);
-    return true;
+    return !is_first(t) || isnan(t->run.best) || write_output(t) ||
+           terminal_error("%s", t->not_written.message);
 }
 
 /* Without a measurement the output is the model as it is at the end, or at a signal. */

@@ -124,13 +124,10 @@ struct field {
     const char *key;
     enum { FIELD_INT, FIELD_INT64, FIELD_REAL, FIELD_BOOL } kind;
     size_t offset;
-    bool later; /* older notes lack it: it is 0, false or NAN */
 };
 
 #define FIELD(key, kind, member)                                                                   \
-    { key, kind, offsetof(struct train_run, member), false }
-#define LATER(key, kind, member)                                                                   \
-    { key, kind, offsetof(struct train_run, member), true }
+    { key, kind, offsetof(struct train_run, member) }
 
 static const struct field fields[] = {
     FIELD("lr", FIELD_REAL, schedule.lr),
@@ -141,24 +138,24 @@ static const struct field fields[] = {
     FIELD("hours", FIELD_REAL, hours),
     FIELD("eval_every", FIELD_INT64, eval_every),
     FIELD("save_every", FIELD_INT64, save_every),
-    LATER("patience", FIELD_INT64, patience),
-    LATER("waited", FIELD_INT64, waited),
-    LATER("carries_on", FIELD_BOOL, carries_on),
+    FIELD("patience", FIELD_INT64, patience),
+    FIELD("waited", FIELD_INT64, waited),
+    FIELD("carries_on", FIELD_BOOL, carries_on),
     FIELD("text", FIELD_INT, text),
     FIELD("ids", FIELD_BOOL, ids),
-    LATER("skip_unknown", FIELD_BOOL, skip_unknown),
-    LATER("unwrap", FIELD_BOOL, unwrap),
+    FIELD("skip_unknown", FIELD_BOOL, skip_unknown),
+    FIELD("unwrap", FIELD_BOOL, unwrap),
     FIELD("type", FIELD_INT, type),
-    LATER("embeddings", FIELD_INT, embeddings),
+    FIELD("embeddings", FIELD_INT, embeddings),
     FIELD("holds_out", FIELD_BOOL, holds_out),
     FIELD("seconds", FIELD_REAL, seconds),
     FIELD("best", FIELD_REAL, best),
     FIELD("best_step", FIELD_INT64, best_step),
     FIELD("evaluated", FIELD_INT64, evaluated),
-    LATER("valid_nats", FIELD_REAL, valid_nats),
-    LATER("valid_bits", FIELD_REAL, valid_bits),
-    LATER("before_nats", FIELD_REAL, before_nats),
-    LATER("late", FIELD_REAL, late),
+    FIELD("valid_nats", FIELD_REAL, valid_nats),
+    FIELD("valid_bits", FIELD_REAL, valid_bits),
+    FIELD("before_nats", FIELD_REAL, before_nats),
+    FIELD("late", FIELD_REAL, late),
     FIELD("valid_checksum", FIELD_INT64, valid_checksum),
 };
 
@@ -216,11 +213,6 @@ json_t *train_run_to_json(const struct train_run *run) {
 }
 
 static bool field_from_json(const struct field *field, const json_t *value, char *place) {
-    if (!value && field->later) {
-        if (field->kind == FIELD_REAL)
-            *(double *)(void *)place = NAN;
-        return true;
-    }
     if (field->kind == FIELD_REAL) {
         *(double *)(void *)place = json_is_null(value) ? NAN : json_number_value(value);
         return json_is_null(value) || json_is_number(value);
@@ -251,11 +243,7 @@ bool train_run_from_text(struct train_run *run, struct curves *curves, const cha
         good = field_from_json(&fields[i], json_object_get(object, fields[i].key),
                                (char *)run + fields[i].offset);
     good = good && curves_from_json(curves, json_object_get(object, "curves"));
-    /* The first notes have a step's index where others have the number of steps. */
-    const bool by_index = !json_object_get(object, "late");
     json_decref(object);
-    run->best_step += by_index && run->best_step >= 0;
-    run->evaluated += by_index && run->evaluated >= 0;
     return good && run->eval_every > 0 && run->save_every > 0 &&
            is_choice(weight_types, run->type) &&
            (run->embeddings == 0 || is_choice(embedding_types, run->embeddings - 1)) &&

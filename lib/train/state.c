@@ -13,9 +13,7 @@
 #define SAVED_MAGIC                                                                                \
     { 0x93, 'T', 'X', 'T', '\r', '\n', 0x1a, '\n' }
 
-/* Version 1 has no weights of the best model; version 3 is of models whose settings a reader of
- * version 2 would ignore; version 4 is of trainings with Muon. */
-enum { SAVED_MAJOR = 2, SAVED_SETTINGS = 3, SAVED_NEWEST = 4, SAVED_MINOR = 0 };
+enum { SAVED_MAJOR = 1, SAVED_MINOR = 0 };
 
 enum saved_part {
     PART_DESCRIPTION,
@@ -59,17 +57,15 @@ static char *describe_state(const txl_trainer *trainer, const char *note) {
     const struct training *t = &trainer->training;
     const txl_training *how = &t->how;
     json_t *description = json_pack(
-        "{s:O, s:{s:i, s:i, s:i, s:i, s:b, s:f, s:f, s:f, s:f, s:b, s:I, s:i, s:o*}, s:I, s:I, "
-        "s:I, "
-        "s:I, s:o, s:s}",
+        "{s:O, s:{s:i, s:i, s:i, s:i, s:b, s:f, s:f, s:f, s:f, s:b, s:I, s:i, s:f}, s:I, s:I, "
+        "s:I, s:I, s:o, s:s}",
         "model", t->model->json, "training", "batch", (int)t->streams, "tgt_len", how->tgt_len,
         "mem_len", how->mem_len, "clamp_len", how->clamp_len, "same_length", how->same_length,
         "clip", how->clip, "epsilon", how->epsilon, "dropout", how->dropout, "dropatt",
         how->dropatt, "bf16", how->bf16, "seed", (json_int_t)how->seed, "forget_every",
-        how->forget_every, "muon", how->muon > 0 ? json_real(how->muon) : NULL, "step",
-        (json_int_t)trainer->step, "epoch", (json_int_t)trainer->epoch, "at",
-        (json_int_t)trainer->at, "memory_length", (json_int_t)t->memory_length, "text",
-        describe_ids(trainer->ids_read), "note", note);
+        how->forget_every, "muon", how->muon, "step", (json_int_t)trainer->step, "epoch",
+        (json_int_t)trainer->epoch, "at", (json_int_t)trainer->at, "memory_length",
+        (json_int_t)t->memory_length, "text", describe_ids(trainer->ids_read), "note", note);
     char *text =
         description ? json_text(description, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(description);
@@ -164,21 +160,13 @@ static txl_status write_parts(struct writer *w, const txl_trainer *trainer, cons
     return status ? status : write_memory(w, t, gathered, error);
 }
 
-static uint16_t major_of(const struct training *t) {
-    if (t->how.muon > 0)
-        return SAVED_NEWEST;
-    const txl_model *model = t->model;
-    return settings_major(model->family->settings, model->settings) > 1 ? SAVED_SETTINGS
-                                                                        : SAVED_MAJOR;
-}
-
 static txl_status write_state(const txl_trainer *t, const float *gathered, const char *path,
                               const char *note, txl_error *error) {
     char *description = describe_state(t, note);
     if (!description)
         return txl_fail_memory(error, "a state", 4096);
     struct writer w = {.header = {.magic = SAVED_MAGIC,
-                                  .major = major_of(&t->training),
+                                  .major = SAVED_MAJOR,
                                   .minor = SAVED_MINOR,
                                   .header_size = sizeof w.header},
                        .end = sizeof w.header};
@@ -222,35 +210,18 @@ static txl_status in_file(const txl_saved *s, txl_status status, txl_error *erro
     return txl_fail(error, status, "%s: %s", s->file.path, message);
 }
 
-/* The header of version 1 lacks a part, and becomes one with an empty part. */
 static txl_status read_header(txl_saved *s, txl_error *error) {
     static const uint8_t magic[8] = SAVED_MAGIC;
-    enum {
-        PARTS = offsetof(struct saved_header, part),
-        EACH = sizeof s->header.part[0],
-        SIZE = sizeof s->header
-    };
     struct saved_header *h = &s->header;
-    const uint8_t *data = s->file.data;
-    if (s->file.size < SIZE || memcmp(data, magic, sizeof magic) != 0)
+    if (s->file.size < sizeof *h || memcmp(s->file.data, magic, sizeof magic) != 0)
         return damaged(s, "not a training's state", error);
-    memcpy(h, data, PARTS);
-    const size_t absent = h->major == 1 ? EACH : 0, end = SIZE - absent - sizeof h->checksum;
-    if (h->major < 1 || h->major > SAVED_NEWEST)
+    memcpy(h, s->file.data, sizeof *h);
+    if (h->major != SAVED_MAJOR)
         return txl_fail(error, TXL_UNSUPPORTED,
-                        "%s: a state of version %u, this txl reads versions 1 to %d", s->file.path,
-                        h->major, SAVED_NEWEST);
-    if (h->header_size != SIZE - absent)
-        return damaged(s, "the state is damaged", error);
-    const size_t before = absent ? PARTS + PART_KEPT * EACH : end;
-    memcpy(h->part, data + PARTS, before - PARTS);
-    if (absent) {
-        h->part[PART_KEPT].size = 0;
-        h->part[PART_KEPT].checksum = XXH3_64bits(NULL, 0);
-        memcpy(&h->part[PART_MEMORY], data + before, EACH);
-    }
-    memcpy(&h->checksum, data + end, sizeof h->checksum);
-    return h->checksum == XXH3_64bits(data, end) && h->file_size == s->file.size
+                        "%s: a state of version %u, this txl reads version %d", s->file.path,
+                        h->major, SAVED_MAJOR);
+    return h->header_size == sizeof *h && h->file_size == s->file.size &&
+                   h->checksum == XXH3_64bits(h, offsetof(struct saved_header, checksum))
                ? TXL_OK
                : damaged(s, "the state is damaged", error);
 }
@@ -290,7 +261,7 @@ static txl_status read_description(txl_saved *s, txl_error *error) {
     if (!s->description)
         return not_unpacked(s, &where, error);
     if (json_unpack_ex(s->description, &where, 0,
-                       "{s:{s:i, s:i, s:i, s:i, s:b, s:F, s:F, s:F, s:F, s:b, s:I, s?i, s?F}}",
+                       "{s:{s:i, s:i, s:i, s:i, s:b, s:F, s:F, s:F, s:F, s:b, s:I, s:i, s:F}}",
                        "training", "batch", &how->batch, "tgt_len", &how->tgt_len, "mem_len",
                        &how->mem_len, "clamp_len", &how->clamp_len, "same_length", &same_length,
                        "clip", &how->clip, "epsilon", &how->epsilon, "dropout", &how->dropout,

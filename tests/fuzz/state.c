@@ -55,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 /* ---- The mutator -------------------------------------------------------------------------- */
 
 /* Of the header; see weights-format.md. */
-enum { MAJOR = 8, HEADER_SIZE = 12, FILE_SIZE = 16, PARTS = 24, N_PART = 6, CHECKSUM = 120 };
+enum { FILE_SIZE = 16, PARTS = 24, N_PART = 6, CHECKSUM = 120 };
 
 static uint64_t get(const uint8_t *at) {
     uint64_t number;
@@ -67,19 +67,16 @@ static void set(uint8_t *at, uint64_t number) {
     memcpy(at, &number, sizeof number);
 }
 
-/* Version 1 has a part less. */
 static void repair(uint8_t *data, size_t size) {
     if (size < CHECKSUM + 8)
         return;
-    const int absent = data[MAJOR] == 1, n_part = N_PART - absent;
-    const size_t end = CHECKSUM - 16 * (size_t)absent;
-    uint64_t at = end + 8;
+    uint64_t at = CHECKSUM + 8;
     set(data + FILE_SIZE, size);
-    for (int i = 0; i < n_part; i++) {
+    for (int i = 0; i < N_PART; i++) {
         uint8_t *part = data + PARTS + 16 * i;
         if (i == 0) { /* the facts take what is more or less than before */
             uint64_t others = 0;
-            for (int k = 1; k < n_part; k++)
+            for (int k = 1; k < N_PART; k++)
                 others += get(data + PARTS + 16 * k) < size ? get(data + PARTS + 16 * k) : 0;
             if (others <= size - at)
                 set(part, size - at - others);
@@ -89,23 +86,10 @@ static void repair(uint8_t *data, size_t size) {
         set(part + 8, XXH3_64bits(data + at, get(part)));
         at += get(part);
     }
-    set(data + end, XXH3_64bits(data, end));
-}
-
-/* Makes a state of version 2 that has no kept weights one of version 1; returns its size. */
-static size_t make_old(uint8_t *data, size_t size) {
-    enum { KEPT = PARTS + 16 * 4 };
-    if (size < CHECKSUM + 8 || data[MAJOR] != 2 || get(data + KEPT) != 0)
-        return size;
-    data[MAJOR] = 1;
-    data[HEADER_SIZE] -= 16;
-    memmove(data + KEPT, data + KEPT + 16, size - KEPT - 16);
-    return size - 16;
+    set(data + CHECKSUM, XXH3_64bits(data, CHECKSUM));
 }
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed) {
-    if (seed % 8 == 1)
-        size = make_old(data, size);
     size = LLVMFuzzerMutate(data, size, max_size);
     if (seed % 16 != 0)
         repair(data, size);
