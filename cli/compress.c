@@ -690,7 +690,7 @@ static const struct option_row compress_rows[] = {
      .most = TXL_MAX_STREAMS},
     OPTION_ROW("no-cache", OPTION_FLAG, PLACE(no_cache),
                "learn nothing from the text's own repetitions: larger as a rule, but damage in one "
-               "stream spares the others, and earlier versions read it"),
+               "stream spares the others"),
     FILES_FROM_ROW("Input"),
     MODEL_ROW,
     LOW_MEMORY_ROW,

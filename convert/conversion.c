@@ -210,17 +210,16 @@ static txl_status write_file(const struct conversion *c, struct output_file *out
     char *settings = family_settings_text(family, &c->recognised.settings);
     if (!settings)
         return txl_fail_memory(error, "the settings", 4096);
-    struct weights_contents contents = {
-        .settings = settings,
-        .major = settings_major(family->settings, &c->recognised.settings),
-        .vocabulary = vocabulary->section,
-        .vocabulary_size = vocabulary->size,
-        .source = c->source,
-        .n_source = c->n,
-        .level = options->level < 0 ? DEFAULT_LEVEL : options->level,
-        .threads = options->threads,
-        .progress = options->progress,
-        .progress_context = options->progress_context};
+    struct weights_contents contents = {.settings = settings,
+                                        .vocabulary = vocabulary->section,
+                                        .vocabulary_size = vocabulary->size,
+                                        .source = c->source,
+                                        .n_source = c->n,
+                                        .level =
+                                            options->level < 0 ? DEFAULT_LEVEL : options->level,
+                                        .threads = options->threads,
+                                        .progress = options->progress,
+                                        .progress_context = options->progress_context};
     txl_status status = weights_write_into(out, &contents, error);
     free(settings);
     return status;

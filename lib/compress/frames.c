@@ -11,8 +11,6 @@
 /* Bits of the header's byte of flags; the others are 0. */
 enum { SAME_LENGTH = 1, MEMORY_F16 = 2, KNOWN_FLAGS = 3 };
 
-enum { TRAILER_VERSION = 1 };
-
 size_t frame_stream_start(const struct frame *frame, uint32_t i) {
     return (size_t)((uint64_t)frame->size * i / frame->n);
 }
@@ -46,7 +44,7 @@ bool frame_write(const struct frame *frame, struct buffer *out) {
     const size_t n_name = strlen(frame->name);
     memcpy(at, FRAME_MAGIC, MAGIC_SIZE);
     at += MAGIC_SIZE;
-    put_number(&at, frame->orders > 0 ? COMPRESSED_VERSION : 1, 1);
+    put_number(&at, COMPRESSED_VERSION, 1);
     put_number(&at, frame->arithmetic, 1);
     put_number(&at, frame->n, 1);
     put_number(&at,
@@ -100,10 +98,10 @@ txl_status frame_read(const unsigned char *bytes, size_t size, struct frame *fra
     if (size < HEADER_FIXED)
         return TXL_OK;
     const unsigned version = (unsigned)get_number(&at, 1);
-    if (version < 1 || version > COMPRESSED_VERSION)
+    if (version != COMPRESSED_VERSION)
         return txl_fail(error, TXL_UNSUPPORTED,
-                        "version %u of the compressed format; this txl reads versions 1 and %d",
-                        version, COMPRESSED_VERSION);
+                        "version %u of the compressed format; this txl reads version %d", version,
+                        COMPRESSED_VERSION);
     *frame = (struct frame){.arithmetic = (unsigned)get_number(&at, 1),
                             .n = (uint32_t)get_number(&at, 1)};
     const unsigned flags = (unsigned)get_number(&at, 1);
@@ -119,10 +117,9 @@ txl_status frame_read(const unsigned char *bytes, size_t size, struct frame *fra
     frame->orders = (int)get_number(&at, 1);
     frame->cache_pairs = (int)get_number(&at, 1);
     const uint64_t zero = get_number(&at, 1);
-    const bool cached = version > 1;
     if (frame->n < 1 || frame->n > MAX_STREAMS || n_name > MAX_MODEL_NAME || flags > KNOWN_FLAGS ||
-        zero != 0 || frame->orders < cached || frame->orders > (cached ? CACHE_MOST_ORDERS : 0) ||
-        frame->cache_pairs < cached || frame->cache_pairs > (cached ? CACHE_PAIRS : 0))
+        zero != 0 || frame->orders > CACHE_MOST_ORDERS || frame->cache_pairs > CACHE_PAIRS ||
+        (frame->orders > 0) != (frame->cache_pairs > 0))
         return bad_header("the header of a frame is out of range", error);
     const size_t whole = HEADER_FIXED + n_name + frame->n * HEADER_STREAM + 8;
     if (size < whole)
@@ -145,7 +142,7 @@ bool trailer_write(const struct trailer *trailer, struct buffer *out) {
     unsigned char bytes[TRAILER_SIZE], *at = bytes;
     memcpy(at, TRAILER_MAGIC, MAGIC_SIZE);
     at += MAGIC_SIZE;
-    put_number(&at, TRAILER_VERSION, 4);
+    put_number(&at, COMPRESSED_VERSION, 4);
     put_number(&at, trailer->size, 8);
     put_number(&at, trailer->stored, 8);
     put_number(&at, trailer->frames, 8);
@@ -161,7 +158,7 @@ txl_status trailer_read(const unsigned char *bytes, struct trailer *trailer, txl
     trailer->stored = get_number(&at, 8);
     trailer->frames = get_number(&at, 8);
     trailer->checksum = get_number(&at, 8);
-    if (get_number(&at, 8) != XXH3_64bits(bytes, TRAILER_SIZE - 8) || version != TRAILER_VERSION)
+    if (get_number(&at, 8) != XXH3_64bits(bytes, TRAILER_SIZE - 8) || version != COMPRESSED_VERSION)
         return bad_header("the checksum of the trailer differs", error);
     return TXL_OK;
 }

@@ -12,7 +12,7 @@
 #define TRAILER_MAGIC "\x93TXE"
 
 enum {
-    COMPRESSED_VERSION = 2, /* of frames with a cache; without one, and of trailers, it is 1 */
+    COMPRESSED_VERSION = 1,
     ARITHMETIC_NUMBER = 1,
     MAGIC_SIZE = 4,
     MAX_STREAMS = 32,

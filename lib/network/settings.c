@@ -14,7 +14,8 @@
 #define PLACE(member) .place = offsetof(struct model_settings, member)
 
 static const struct setting text_table[] = {
-    {"name", SETTING_NAME, .optional = true, PLACE(name), .help = "a name for people"},
+    {"name", SETTING_NAME, .optional = true, .left_out = true, PLACE(name),
+     .help = "a name for people"},
     {"tokenizer", SETTING_WORD, .spelling = text_kind_name, PLACE(tokenizer),
      .help = "how text becomes symbols"},
     {"lower_case", SETTING_TRUTH, PLACE(lower_case),
@@ -33,8 +34,8 @@ static const struct setting length_table[] = {
      .help = "longest distance with a position of its own; -1 is none"},
     {"same_length", SETTING_TRUTH, PLACE(same_length),
      .help = "whether every token sees exactly mem_len positions"},
-    {"dynamic_lr", SETTING_REAL, 0, 1, .optional = true, .above = true, PLACE(dynamic_lr),
-     .help = "the default of Adam's rate in dynamic evaluation"},
+    {"dynamic_lr", SETTING_REAL, 0, 1, .optional = true, .left_out = true, .above = true,
+     PLACE(dynamic_lr), .help = "the default of Adam's rate in dynamic evaluation"},
     {"type", SETTING_WORD, .spelling = weights_type_name, .optional = true, PLACE(type),
      .help = "the type of the matrices"},
 };
@@ -272,22 +273,10 @@ static bool is_fallback(const struct setting *s, const void *settings) {
     return *(const int *)place == s->fallback;
 }
 
-int settings_major(const struct setting_table *table, const void *settings) {
-    int major = 1;
-    for (size_t i = 0; i < table->n; i++) {
-        const struct setting *s = &table->setting[i];
-        if (s->major > major && !is_fallback(s, settings))
-            major = s->major;
-    }
-    return major;
-}
-
 bool settings_write(const struct setting_table *table, const void *settings, json_t *object) {
     for (size_t i = 0; i < table->n; i++) {
         const struct setting *s = &table->setting[i];
-        bool may_lack = s->optional && (s->type == SETTING_INTEGER || s->type == SETTING_NAME ||
-                                        s->type == SETTING_REAL || s->major > 0);
-        if (may_lack && is_fallback(s, settings))
+        if (s->left_out && is_fallback(s, settings))
             continue;
         if (json_object_set_new(object, s->key, write_setting(s, settings)) != 0)
             return false;

@@ -43,11 +43,9 @@ struct setting {
     int fallback;
     double real_fallback; /* of a SETTING_REAL */
     bool above;           /* a SETTING_REAL exceeds `low` */
-    /* Readers of an older format would ignore it: a file in which it is not the fallback has this
-     * major version, any other leaves it out.  0: every version has it. */
-    int major;
-    size_t place, count; /* offsets in the settings */
-    const char *help;    /* its meaning, for weights-format.md */
+    bool left_out;        /* a file leaves it out where it is the fallback */
+    size_t place, count;  /* offsets in the settings */
+    const char *help;     /* its meaning, for weights-format.md */
 };
 
 struct setting_table {
@@ -64,12 +62,8 @@ extern const struct setting_table settings_of_text, settings_of_lengths;
 txl_status settings_read(const struct setting_table *table, const json_t *object, const char *name,
                          txl_status failure, void *settings, txl_error *error);
 
-/* Adds the settings of a table to the object; false: out of memory.  An optional number that equals
- * its fallback is left out, an empty name, and a setting of a later format. */
+/* Adds the settings of a table to the object; false: out of memory. */
 bool settings_write(const struct setting_table *table, const void *settings, json_t *object);
-
-/* The major version that a file with these settings must have. */
-int settings_major(const struct setting_table *table, const void *settings);
 
 /* Whether a model may have this name. */
 bool setting_is_name(const char *text);

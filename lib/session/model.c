@@ -60,17 +60,6 @@ static bool stays_compressed(const void *context, const char *name) {
     return model->compressed && parameter_is_layer_matrix(model->family->parameters, name);
 }
 
-/* Programs that read the older format alone would have computed something else. */
-static txl_status check_version(const txl_model *model, txl_error *error) {
-    const struct weights *w = model->weights;
-    int needed = settings_major(model->family->settings, model->settings);
-    return w->major == 0 || w->major >= needed
-               ? TXL_OK
-               : txl_fail(error, TXL_FORMAT,
-                          "%s: has settings of version %d of the format, and is of version %d",
-                          w->name, needed, w->major);
-}
-
 /* ---- The public functions ----------------------------------------------------------------- */
 
 txl_status model_open_weights(struct weights *weights, bool compressed, int threads,
@@ -97,8 +86,6 @@ txl_status model_open_weights(struct weights *weights, bool compressed, int thre
     if (!status)
         status =
             family_read_settings(m->family, m->json, weights->name, TXL_FORMAT, m->settings, error);
-    if (!status)
-        status = check_version(m, error);
     if (!status)
         status = tensors_open(&m->tensors, weights, stays_compressed, m, error);
     if (!status)

@@ -153,15 +153,13 @@ static txl_status write_model(const txl_model *model, struct output_file *out, c
     if (!status && how)
         status =
             start_calibration(model, how, threads, source, context, wanted, &calibrator, error);
-    struct weights_contents contents = {
-        .settings = settings,
-        .major = settings_major(model->family->settings, model->settings),
-        .vocabulary = w->vocabulary,
-        .vocabulary_size = w->vocabulary_size,
-        .source = source,
-        .n_source = w->n_tensor,
-        .level = LEVEL,
-        .threads = threads};
+    struct weights_contents contents = {.settings = settings,
+                                        .vocabulary = w->vocabulary,
+                                        .vocabulary_size = w->vocabulary_size,
+                                        .source = source,
+                                        .n_source = w->n_tensor,
+                                        .level = LEVEL,
+                                        .threads = threads};
     if (!status)
         status = weights_write_into(out, &contents, error);
     calibrator_free(calibrator);

@@ -38,7 +38,7 @@ static const struct setting settings_table[] = {
     {"attn_type", SETTING_INTEGER, ATTENTION_RELATIVE, ATTENTION_LEARNED_POSITION, PLACE(attn_type),
      .help = "0: sinusoid distances (the paper's); 1: learned distances; 2, 3: vanilla "
              "Transformers with sinusoid and with learned positions"},
-    {"max_klen", SETTING_INTEGER, 1, MAX_KLEN, .optional = true, PLACE(max_klen),
+    {"max_klen", SETTING_INTEGER, 1, MAX_KLEN, .optional = true, .left_out = true, PLACE(max_klen),
      .help = "rows of the learned positions (`attn_type` 1 and 3 only)"},
     {"pre_lnorm", SETTING_TRUTH, PLACE(pre_lnorm),
      .help = "whether layers normalise their input instead of their sum"},
@@ -56,14 +56,14 @@ static const struct setting settings_table[] = {
      PLACE(memory_start), .help = "what the memory holds before the first token"},
     {"cluster_order", SETTING_WORD, .spelling = cluster_order_name, .optional = true,
      PLACE(cluster_order), .help = "in which order the head has its entries of the other bands"},
-    {"proj_same_dim", SETTING_TRUTH, .optional = true, .fallback = true, .major = 2,
+    {"proj_same_dim", SETTING_TRUTH, .optional = true, .fallback = true, .left_out = true,
      PLACE(proj_same_dim),
      .help = "with `div_val` above 1, whether a band as wide as `d_model` has projections"},
     {"same_length_reach", SETTING_WORD, .spelling = same_length_reach_name, .optional = true,
-     .fallback = REACH_MEM_LEN, .major = 2, PLACE(same_length_reach),
+     .fallback = REACH_MEM_LEN, .left_out = true, PLACE(same_length_reach),
      .help = "with `same_length`, how many positions a token sees, itself included"},
     {"layer_norm_eps", SETTING_REAL, 0, 1, .optional = true, .real_fallback = LAYER_NORM_EPS,
-     .major = 2, PLACE(layer_norm_eps), .help = "what layer norm adds to the variance"},
+     .left_out = true, PLACE(layer_norm_eps), .help = "what layer norm adds to the variance"},
 };
 
 const struct setting_table transformer_xl_setting_table = {

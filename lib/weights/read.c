@@ -49,10 +49,10 @@ static txl_status read_header(struct weights *w, struct layout_header *header, t
     memcpy(header, w->data, sizeof *header);
     if (memcmp(header->magic, LAYOUT_MAGIC, sizeof header->magic) != 0)
         return txl_fail(error, TXL_FORMAT, "%s: %s", w->name, not_weights);
-    if (header->major < 1 || header->major > LAYOUT_MAJOR)
+    if (header->major != LAYOUT_MAJOR)
         return txl_fail(error, TXL_UNSUPPORTED,
-                        "%s: weights format version %u.%u; this txl reads versions 1 and %d",
-                        w->name, header->major, header->minor, LAYOUT_MAJOR);
+                        "%s: weights format version %u.%u; this txl reads version %d", w->name,
+                        header->major, header->minor, LAYOUT_MAJOR);
     size_t covered = offsetof(struct layout_header, checksum);
     if (XXH3_64bits(w->data, covered) != header->checksum)
         return damaged(w, "the checksum of the header differs", error);
@@ -203,7 +203,6 @@ static txl_status read_all(struct weights *w, txl_error *error) {
     if (status)
         return status;
     w->checksum = header.checksum;
-    w->major = header.major;
     w->settings = strndup((const char *)w->data + header.settings.offset, header.settings.size);
     if (!w->settings)
         return txl_fail_memory(error, "the settings", header.settings.size);

@@ -21,10 +21,8 @@
 /* The first byte is not ASCII, and the line ends reveal a transfer that treated the file as
  * text. */
 #define LAYOUT_MAGIC "\x93TXL\r\n\x1a\n"
-#define LAYOUT_MAJOR 2 /* the newest; a file has 1 unless a setting takes a later one */
-#define LAYOUT_MINOR_OF_1 2
-#define LAYOUT_MINOR_OF_2 0
-/* A file with a tensor in q4 or q5 has the next minor version. */
+#define LAYOUT_MAJOR 1
+#define LAYOUT_MINOR 0
 
 struct layout_section {
     uint64_t offset, size, checksum; /* XXH3-64 */
@@ -181,7 +179,6 @@ struct weights {
     size_t size;
     struct mapped_file file; /* all zero: data is somebody's memory */
     void *pages;             /* where random weights lie (lib/base/memory.h); else NULL */
-    int major;               /* the format's version, of a file */
     uint64_t checksum; /* the header's; it depends on every section and block, and so identifies the
                           model */
     char *settings;    /* JSON, NUL-terminated */
@@ -243,7 +240,6 @@ struct weights_source {
 
 struct weights_contents {
     const char *settings; /* JSON */
-    int major;            /* the version that they take; 0 is 1 */
     const void *vocabulary;
     size_t vocabulary_size;
     const struct weights_source *source;
@@ -265,7 +261,7 @@ struct output_file;
 txl_status weights_write_into(struct output_file *out, const struct weights_contents *contents,
                               txl_error *error);
 
-/* Makes a copy of the file with other settings, of the same version; all else keeps its bytes.  The
+/* Makes a copy of the file with other settings; all else keeps its bytes.  The
  * sections must lie in the order of those that are written here.  *copy is aligned as
  * weights_open_memory needs it; the caller frees it. */
 txl_status weights_restate(const struct weights *weights, const char *settings, void **copy,

@@ -366,13 +366,6 @@ static uint8_t *pack_index(const struct writer *w, size_t *size) {
     return index;
 }
 
-static bool has_tiles(const struct weights_contents *c) {
-    for (size_t t = 0; t < c->n_source; t++)
-        if (weights_in_tiles(c->source[t].type))
-            return true;
-    return false;
-}
-
 /* Lays the sections out, after which the blocks begin; `final`: they are there, and the sections
  * and the header are written. */
 static txl_status write_sections(struct writer *w, bool final, txl_error *error) {
@@ -402,16 +395,14 @@ static txl_status write_sections(struct writer *w, bool final, txl_error *error)
     if (!final)
         w->end = weights_aligned(end);
     if (final && !status) {
-        const bool later = c->major == LAYOUT_MAJOR, tiled = has_tiles(c);
-        struct layout_header header = {
-            .magic = LAYOUT_MAGIC,
-            .major = later ? LAYOUT_MAJOR : 1,
-            .minor = (uint16_t)((later ? LAYOUT_MINOR_OF_2 : LAYOUT_MINOR_OF_1) + tiled),
-            .header_size = sizeof header,
-            .file_size = w->end,
-            .settings = section[0].place,
-            .vocabulary = section[1].place,
-            .index = section[2].place};
+        struct layout_header header = {.magic = LAYOUT_MAGIC,
+                                       .major = LAYOUT_MAJOR,
+                                       .minor = LAYOUT_MINOR,
+                                       .header_size = sizeof header,
+                                       .file_size = w->end,
+                                       .settings = section[0].place,
+                                       .vocabulary = section[1].place,
+                                       .index = section[2].place};
         header.checksum = XXH3_64bits(&header, offsetof(struct layout_header, checksum));
         status = output_file_write(w->out, &header, sizeof header, 0, error);
     }

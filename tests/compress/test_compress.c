@@ -1307,9 +1307,8 @@ TEST(headers_out_of_range_are_refused) {
         uint64_t value;
         const char *why;
     } changes[] = {
-        {4, 1, 0, "version 0 of the compressed format; this txl reads versions 1 and 2"},
-        {4, 1, 3, "version 3 of the compressed format; this txl reads versions 1 and 2"},
-        {4, 1, 1, "damaged: the header of a frame is out of range"}, /* which has no cache */
+        {4, 1, 0, "version 0 of the compressed format; this txl reads version 1"},
+        {4, 1, 2, "version 2 of the compressed format; this txl reads version 1"},
         {6, 1, 0, "damaged: the header of a frame is out of range"},
         {6, 1, 33, "damaged: the header of a frame is out of range"},
         {7, 1, 4, "damaged: the header of a frame is out of range"},
@@ -1342,7 +1341,7 @@ TEST(headers_out_of_range_are_refused) {
         txl_decompression how = decompression(&back);
         how.list = true;
         const txl_status status = decompress(&back, &how, file, sizeof file, sizeof file, &error);
-        const bool foreign = changes[i].at == 4 && changes[i].value != 1;
+        const bool foreign = changes[i].at == 4;
         assert_int_equal(status, foreign ? TXL_UNSUPPORTED : TXL_FORMAT);
         assert_string_equal(error.message, changes[i].why);
         assert_int_equal(back.n_frame, 0);

@@ -493,8 +493,8 @@ static void set_size(void) {
 static void put_weights(const char *settings, const void *vocabulary, size_t vocabulary_size,
                         const void *index, size_t index_size) {
     struct layout_header header = {.magic = LAYOUT_MAGIC,
-                                   .major = 1,
-                                   .minor = LAYOUT_MINOR_OF_1,
+                                   .major = LAYOUT_MAJOR,
+                                   .minor = LAYOUT_MINOR,
                                    .header_size = sizeof header};
     const struct {
         const void *bytes;

@@ -312,8 +312,6 @@ TEST(tiles_round_trip) {
         for (size_t i = 0; i < 8; i++)
             if (source[i].type >= WEIGHTS_Q4)
                 assert_tiles(w, source[i].name);
-        assert_int_equal(((const struct layout_header *)(const void *)w->data)->minor,
-                         LAYOUT_MINOR_OF_1 + 1);
         assert_int_equal(weights_find(w, "even")->raw != NULL, level == 0);
         assert_int_equal(txl_file_verify(path, NULL, NULL, &error), TXL_OK);
         weights_close(w);
@@ -751,15 +749,12 @@ TEST(versions_are_told_apart) {
     memcpy(image.data, &header, sizeof header);
     seal(&image);
     assert_int_equal(try_image(image.data, image.size), TXL_OK);
-    static const struct {
-        uint16_t major;
-        txl_status status;
-    } versions[] = {{0, TXL_UNSUPPORTED}, {2, TXL_OK}, {3, TXL_UNSUPPORTED}};
-    for (int i = 0; i < 3; i++) {
-        header.major = versions[i].major;
+    static const uint16_t others[] = {0, 2};
+    for (int i = 0; i < 2; i++) {
+        header.major = others[i];
         memcpy(image.data, &header, sizeof header);
         seal(&image);
-        assert_int_equal(try_image(image.data, image.size), versions[i].status);
+        assert_int_equal(try_image(image.data, image.size), TXL_UNSUPPORTED);
     }
     free(image.data);
 }
