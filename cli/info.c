@@ -84,11 +84,10 @@ static uint64_t resident(const txl_model *model, const txl_settings *settings) {
 }
 
 /* The same with --low-memory and the published settings. */
-static txl_status resident_low_memory(const char *path, int threads, uint64_t *bytes,
-                                      txl_error *error) {
+static txl_status resident_low_memory(const char *path, uint64_t *bytes, txl_error *error) {
     struct model model;
     txl_settings settings;
-    txl_status status = model_open_file(&model, path, threads, true, error);
+    txl_status status = model_open_file(&model, path, 0, true, error);
     if (!status) {
         txl_model_defaults(model.handle, &settings);
         *bytes = resident(model.handle, &settings);
@@ -139,10 +138,9 @@ static json_t *weights_object(const struct model *model, uint64_t low_memory, bo
 static json_t *describe_weights(const char *path, const struct info_options *options,
                                 txl_error *error) {
     struct model model;
-    int threads = (int)options->common.threads;
     uint64_t low_memory;
-    if (resident_low_memory(path, threads, &low_memory, error) ||
-        model_open_file(&model, path, threads, false, error))
+    if (resident_low_memory(path, &low_memory, error) ||
+        model_open_file(&model, path, 0, false, error))
         return NULL;
     json_t *object = weights_object(&model, low_memory, options->tensors);
     model_close(&model);
@@ -381,7 +379,7 @@ static const struct option_row options[] = {
      "list the tensors too: name, dtype, shape, and the bytes of those in a weights file"},
     FILES_FROM_ROW("Input"),
     MODEL_ROW,
-    COMMON_ROWS,
+    PLAIN_ROWS_IN("General"),
     {0}};
 
 static const struct operand_row operands[] = {

@@ -30,10 +30,7 @@ static const char *first_given(const struct dynamic_options *o) {
     const struct option_given options[] = {
         {o->method != CHOICE_UNSET, "--dynamic-method"},
         {!isnan(o->lr), "--dynamic-lr"},
-        {!isnan(o->decay), "--dynamic-decay"},
-        {!isnan(o->epsilon), "--dynamic-epsilon"},
         {o->statistics.n > 0, "--statistics"},
-        {o->statistics_tokens != DYNAMIC_STATISTICS_TOKENS, "--statistics-tokens"},
         {o->output, "--dynamic-output"},
         {o->type != CHOICE_UNSET, "--type"},
     };
@@ -71,21 +68,13 @@ static const char *find_wrong(const struct dynamic_options *o) {
         return "--dynamic-method rms needs --statistics";
     if (method != TXL_LEARNING_RMS && o->statistics.n > 0)
         return "--statistics is for --dynamic-method rms alone";
-    if (method != TXL_LEARNING_RMS && o->decay > 0)
-        return "--dynamic-decay is for --dynamic-method rms alone";
-    if (method == TXL_LEARNING_SGD && !isnan(o->epsilon))
-        return "--dynamic-method sgd has no --dynamic-epsilon";
     if (method != TXL_LEARNING_ADAM && isnan(o->lr))
         return o->method == CHOICE_UNSET ? "--statistics needs --dynamic-lr, which depends on them "
                                            "and on the model"
                                          : "--dynamic-method rms and sgd need --dynamic-lr, which "
                                            "depends on the statistics and the model";
-    if (o->statistics.n == 0 && o->statistics_tokens != DYNAMIC_STATISTICS_TOKENS)
-        return "--statistics-tokens needs --statistics";
     if (checkpoint_of(o) && o->statistics.n > 1)
         return "--statistics takes one checkpoint's PREFIX.index, or texts";
-    if (checkpoint_of(o) && o->statistics_tokens != DYNAMIC_STATISTICS_TOKENS)
-        return "--statistics-tokens is for texts, not for a checkpoint";
     if (o->type != CHOICE_UNSET && !o->output)
         return "--type needs --dynamic-output";
     return NULL;
@@ -108,15 +97,12 @@ double dynamic_adam_lr(const txl_model *model) {
 }
 
 static txl_learning learning_of(const struct dynamic_options *o, const txl_model *model) {
-    txl_learning learning = {.method = (txl_learning_method)method_of(o)};
-    bool adam = learning.method == TXL_LEARNING_ADAM, sgd = learning.method == TXL_LEARNING_SGD;
-    learning.rate = isnan(o->lr) ? dynamic_adam_lr(model) : o->lr;
-    learning.decay = isnan(o->decay) ? 0 : o->decay;
-    learning.epsilon = !isnan(o->epsilon) ? o->epsilon
-                       : adam             ? DYNAMIC_ADAM_EPSILON
-                                          : DYNAMIC_RMS_EPSILON;
-    learning.epsilon = sgd ? 0 : learning.epsilon;
-    return learning;
+    static const double epsilons[] = {
+        [TXL_LEARNING_RMS] = DYNAMIC_RMS_EPSILON, [TXL_LEARNING_ADAM] = DYNAMIC_ADAM_EPSILON};
+    const int method = method_of(o);
+    return (txl_learning){.method = (txl_learning_method)method,
+                          .rate = isnan(o->lr) ? dynamic_adam_lr(model) : o->lr,
+                          .epsilon = epsilons[method]};
 }
 
 /* ---- Statistics --------------------------------------------------------------------------- */
@@ -126,7 +112,7 @@ struct collector {
     txl_learner *learner;
     int32_t *ids; /* [tgt_len + 1]: the first is the last of the segment before */
     size_t n, tgt_len;
-    uint64_t tokens, most, segments;
+    uint64_t tokens, segments;
     struct token_reader reader;
     struct progress progress;
     struct unknown unknown;
@@ -147,7 +133,7 @@ static txl_status collect_symbol(void *context, const txl_symbol *symbol, txl_er
     struct collector *c = context;
     if (!symbol->text)
         return TXL_OK;
-    if (c->tokens == c->most)
+    if (c->tokens == DYNAMIC_STATISTICS_TOKENS)
         return TXL_STOPPED;
     c->tokens++;
     c->ids[c->n++] = symbol->id;
@@ -156,7 +142,7 @@ static txl_status collect_symbol(void *context, const txl_symbol *symbol, txl_er
 
 static void show_progress(void *context) {
     struct collector *c = context;
-    progress_update(&c->progress, fmin(1, (double)c->tokens / (double)c->most), c->tokens);
+    progress_update(&c->progress, (double)c->tokens / DYNAMIC_STATISTICS_TOKENS, c->tokens);
 }
 
 static bool collect_text(struct collector *c, const txl_model *model, struct input *input,
@@ -173,7 +159,7 @@ static bool collect_text(struct collector *c, const txl_model *model, struct inp
         return false;
     txl_status status = token_reader_run(&c->reader, show_progress, c);
     if (status == TXL_STOPPED && !signals_stopped())
-        status = TXL_OK; /* --statistics-tokens */
+        status = TXL_OK; /* DYNAMIC_STATISTICS_TOKENS */
     if (!status && c->n > 1) {
         status = gather_segment(c, &error);
         if (status && status != TXL_STOPPED)
@@ -197,10 +183,7 @@ static bool collect_all(struct dynamic *d, const struct model *model, size_t tgt
         terminal_error("out of memory");
     for (size_t i = 0; good && i < files->n; i++) {
         struct input input;
-        *c = (struct collector){.learner = d->learner,
-                                .ids = ids,
-                                .tgt_len = tgt_len,
-                                .most = (uint64_t)d->options->statistics_tokens};
+        *c = (struct collector){.learner = d->learner, .ids = ids, .tgt_len = tgt_len};
         txl_learner_start(d->learner);
         good = tokens_open_text(&input, files->items[i], model->handle, text->ids, text->common);
         if (!good)
@@ -268,11 +251,9 @@ bool dynamic_open(struct dynamic *d, const struct dynamic_options *options,
                   const struct dynamic_text *text, bool compared) {
     const txl_learning learning = learning_of(options, model->handle),
                        fixed = {.method = TXL_LEARNING_SGD};
-    *d = (struct dynamic){.options = options,
-                          .settings = {.method = dynamic_methods[learning.method],
-                                       .lr = learning.rate,
-                                       .decay = learning.decay,
-                                       .epsilon = learning.epsilon}};
+    *d = (struct dynamic){
+        .options = options,
+        .settings = {.method = dynamic_methods[learning.method], .lr = learning.rate}};
     return check_memory(model, settings, &learning, compared) &&
            make_learner(model, settings, &learning, &d->learner) &&
            (!compared || make_learner(model, settings, &fixed, &d->fixed)) &&
@@ -305,9 +286,8 @@ bool dynamic_write(struct dynamic *d) {
 }
 
 json_t *dynamic_to_json(const struct dynamic_settings *s, double drift) {
-    return json_pack("{s:s, s:f, s:f, s:f, s:o, s:o}", "method", s->method, "lr", s->lr, "decay",
-                     s->decay, "epsilon", s->epsilon, "statistics_segments",
-                     s->from_checkpoint ? json_null()
-                                        : json_integer((json_int_t)s->statistics_segments),
-                     "drift", output_json_number(drift));
+    return json_pack(
+        "{s:s, s:f, s:o, s:o}", "method", s->method, "lr", s->lr, "statistics_segments",
+        s->from_checkpoint ? json_null() : json_integer((json_int_t)s->statistics_segments),
+        "drift", output_json_number(drift));
 }

@@ -9,22 +9,18 @@
 
 struct dynamic_options {
     bool on;
-    int method;                /* CHOICE_UNSET: not given */
-    double lr, decay, epsilon; /* NAN: not given */
+    int method; /* CHOICE_UNSET: not given */
+    double lr;  /* NAN: not given */
     struct string_list statistics;
-    int64_t statistics_tokens;
     const char *output; /* NULL: none */
     int type;           /* CHOICE_UNSET: f32 */
 };
 
 #define DYNAMIC_UNSET                                                                              \
-    {                                                                                              \
-        .method = CHOICE_UNSET, .type = CHOICE_UNSET, .lr = NAN, .decay = NAN, .epsilon = NAN,     \
-        .statistics_tokens = DYNAMIC_STATISTICS_TOKENS                                             \
-    }
+    { .method = CHOICE_UNSET, .type = CHOICE_UNSET, .lr = NAN }
 
-/* The tokens that the published code collects its statistics from, and its epsilon for
- * WikiText-103; a rate that suits many texts (SPEED.md), where the model states none. */
+/* The first tokens of a text of statistics that are read, as in the published code, and its epsilon
+ * for WikiText-103; a rate that suits many texts (SPEED.md), where the model states none. */
 #define DYNAMIC_STATISTICS_TOKENS 20000
 #define DYNAMIC_RMS_EPSILON 1e-5
 #define DYNAMIC_ADAM_LR 3e-4
@@ -52,20 +48,7 @@ struct dynamic_options {
         OPTION_ROW("dynamic-method", OPTION_CHOICE, offsetof(type, member.method),                 \
                    "choose how the weights follow a segment's gradient",                           \
                    .choices = dynamic_methods, .standard = "rms with --statistics, else adam"),    \
-        DYNAMIC_LR_ROW(type, member),                                                              \
-        OPTION_ROW("dynamic-decay", OPTION_REAL, offsetof(type, member.decay),                     \
-                   "rms: how strongly each weight returns to its first value", .standard = "0",    \
-                   .most = 1e6),                                                                   \
-        OPTION_ROW("dynamic-epsilon", OPTION_REAL, offsetof(type, member.epsilon),                 \
-                   "add X to the divisor of a gradient",                                           \
-                   .standard = "rms " TEXT_OF(DYNAMIC_RMS_EPSILON) ", adam " TEXT_OF(              \
-                       DYNAMIC_ADAM_EPSILON),                                                      \
-                   .least = 1e-30, .most = 1e6),                                                   \
-        STATISTICS_ROW(type, member),                                                              \
-        OPTION_ROW("statistics-tokens", OPTION_INTEGER, offsetof(type, member.statistics_tokens),  \
-                   "read only the first N tokens of each such text",                               \
-                   .standard = TEXT_OF(DYNAMIC_STATISTICS_TOKENS), .least = 2,                     \
-                   .most = MOST_INTEGER)
+        DYNAMIC_LR_ROW(type, member), STATISTICS_ROW(type, member)
 
 extern const char *const dynamic_methods[]; /* sgd, rms, adam: as txl_learning_method */
 

@@ -70,8 +70,6 @@ enum setting {
     CONTEXT_START,
     DYNAMIC,
     DYNAMIC_LR,
-    DYNAMIC_DECAY,
-    DYNAMIC_EPSILON,
     STATISTICS_SEGMENTS,
     CACHE,
     ARITHMETIC,
@@ -117,8 +115,6 @@ static const struct row {
     [CONTEXT_START] = {"context_start", NETWORK, .sometimes = true},
     [DYNAMIC] = {"dynamic", NETWORK, .sometimes = true},
     [DYNAMIC_LR] = {"dynamic_lr", NETWORK, .sometimes = true},
-    [DYNAMIC_DECAY] = {"dynamic_decay", NETWORK, .sometimes = true},
-    [DYNAMIC_EPSILON] = {"dynamic_epsilon", NETWORK, .sometimes = true},
     [STATISTICS_SEGMENTS] = {"statistics_segments", NETWORK, "-", .sometimes = true},
     [CACHE] = {"cache", NETWORK, .sometimes = true},
     [ARITHMETIC] = {"arithmetic", COMPUTATION, .unsaid = "fast"},
@@ -213,8 +209,6 @@ static struct value context_start(const txl_model *model) {
 static void set_dynamic(struct value *v, const struct dynamic_settings *d) {
     v[DYNAMIC] = word(d->method);
     v[DYNAMIC_LR] = digits(d->lr);
-    v[DYNAMIC_DECAY] = digits(d->decay);
-    v[DYNAMIC_EPSILON] = digits(d->epsilon);
     v[STATISTICS_SEGMENTS] =
         d->from_checkpoint ? word(NULL) : number((int64_t)d->statistics_segments);
 }

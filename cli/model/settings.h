@@ -114,7 +114,7 @@ bool session_open(const struct model *model, const txl_settings *settings, txl_s
 /* How a model learned from what it had scored (--dynamic). */
 struct dynamic_settings {
     const char *method;
-    double lr, decay, epsilon;
+    double lr;
     bool from_checkpoint;         /* the statistics are a checkpoint's moments */
     uint64_t statistics_segments; /* else: whose squared gradients were summed */
 };

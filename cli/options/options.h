@@ -197,11 +197,12 @@ extern const char *const options_invalid[]; /* refuse, replace */
                "replace outputs that exist, also if they are not what is written there")
 
 /* The options of commands that neither work long nor have a result. */
-#define PLAIN_ROWS                                                                                 \
+#define PLAIN_ROWS PLAIN_ROWS_IN(NULL)
+#define PLAIN_ROWS_IN(heading)                                                                     \
     OPTION_ROW("quiet", OPTION_FLAG, offsetof(struct common_options, quiet),                       \
                "print nothing on standard error but errors: no progress, hints, notes "            \
                "or summary line",                                                                  \
-               .letter = 'q'),                                                                     \
+               .section = (heading), .letter = 'q'),                                               \
         OPTION_ROW("help", OPTION_FLAG, offsetof(struct common_options, help),                     \
                    "print this help; "                                                             \
                    "-h: in brief",                                                                 \
