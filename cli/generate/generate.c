@@ -28,7 +28,7 @@ static bool open_prompt(struct generate *g) {
                               .ids = options->ids,
                               .skip_unknown = options->skip_unknown,
                               .echo = !options->no_echo && !options->json && !options->prompts,
-                              .alone = options->ids && options->no_echo,
+                              .no_blank = options->ids && options->no_echo,
                               .history = g->sample.text.history,
                               .reading = &g->rules.reading,
                               .context = options->context,

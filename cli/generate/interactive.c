@@ -19,8 +19,8 @@
 
 /* States that /undo can go back to: at most so many, and those before the last take at most so much
  * memory. */
-enum { MOST_PAST = 100 };
-static const uint64_t PAST_BYTES = (uint64_t)1 << 30;
+enum { MOST_UNDO = 100 };
+static const uint64_t UNDO_BYTES = (uint64_t)1 << 30;
 
 enum { MOST_WAYS = 9 };                         /* of /3 and its like */
 enum { CANDIDATES = 10, CANDIDATE_TOKENS = 5 }; /* of /candidates; tokens after each */
@@ -39,8 +39,8 @@ struct interaction {
     struct generate_options *options; /* the command line's, which /set changes */
     char turn[16];                    /* what /set turn was given, which outlives its line */
     struct line_reader reader;
-    struct state states[MOST_PAST + 1]; /* [n_state], the oldest first */
-    size_t n_state, most_past;
+    struct state states[MOST_UNDO + 1]; /* [n_state], the oldest first */
+    size_t n_state, most_undo;
     size_t at;           /* the current one; g->memory is its memory.  Those after it were undone */
     struct buffer added; /* what the turn being made adds to the text first */
     struct state ways[MOST_WAYS]; /* [n_ways], of which the next line may take one */
@@ -70,7 +70,7 @@ static void go_to(struct interaction *i, size_t at) {
 static void push_state(struct interaction *i, struct state *state) {
     while (i->n_state > i->at + 1)
         forget_state(&i->states[--i->n_state]);
-    if (i->n_state > i->most_past) {
+    if (i->n_state > i->most_undo) {
         forget_state(&i->states[0]);
         memmove(i->states, i->states + 1, --i->n_state * sizeof *i->states);
     }
@@ -770,8 +770,8 @@ txl_status interactive_run(struct generate *g, struct generate_options *options,
     *texts = 0;
     if (!line_reader_open(&i.reader))
         return TXL_IO;
-    uint64_t fit = PAST_BYTES / txl_session_bytes(g->model.handle, &g->rules.settings);
-    i.most_past = fit > MOST_PAST ? MOST_PAST : fit > 0 ? (size_t)fit : 1;
+    uint64_t fit = UNDO_BYTES / txl_session_bytes(g->model.handle, &g->rules.settings);
+    i.most_undo = fit > MOST_UNDO ? MOST_UNDO : fit > 0 ? (size_t)fit : 1;
     i.reader.complete = complete_line;
     if (i.reader.edit)
         terminal_brief("the model is %s; /help lists what you can do", g->model.name);

@@ -17,7 +17,7 @@ enum { SLICE = 512 }; /* bytes that are read, fed and echoed together */
 static bool show_text(struct prompt *prompt, const char *text, size_t length) {
     if (prompt->transcript && !buffer_append(prompt->transcript, text, length))
         return output_lacks_memory();
-    if (length == 0 || prompt->alone)
+    if (length == 0 || prompt->no_blank)
         return true;
     prompt->tail = text[length - 1];
     return !prompt->echo || output_text(text, length);
@@ -223,7 +223,7 @@ static txl_status feed_rest(struct prompt *prompt, struct progress *progress) {
     return status;
 }
 
-static void start_afresh(struct prompt *prompt) {
+static void start_empty(struct prompt *prompt) {
     txl_session_reset(*prompt->session);
     txl_history_reset(prompt->history);
     prompt->tail = 0;
@@ -271,7 +271,7 @@ static bool start_prompt(struct prompt *prompt) {
         return terminal_error("out of memory");
     if (prompt->memory)
         return start_from_memory(prompt);
-    start_afresh(prompt);
+    start_empty(prompt);
     if (!prompt->learner)
         prompt->reach = txl_session_reach(*prompt->session);
     return true;

@@ -15,7 +15,7 @@ struct prompt {
     const struct common_options *common; /* --binary, --unwrap */
     bool raw, ids, skip_unknown;
     bool echo;      /* print it */
-    bool alone;     /* ids that are not echoed: no blank parts them from those that follow */
+    bool no_blank;  /* ids that are not echoed: so that no blank is before those that follow */
     bool blank;     /* begin with the symbol of a blank, if the model has one */
     bool ends_line; /* end with a line end, which is no part of the input */
     struct buffer *transcript; /* NULL, or receives what is shown */

@@ -116,7 +116,7 @@ static char tail_before(const struct row *r, size_t token) {
 
 /* Whether the symbol is a byte of a character of several: <0x80> to <0xFF>, of a model of pieces.
  */
-static bool is_byte(const struct teller *t, int32_t id, char *byte) {
+static bool is_byte(const struct token_spelling *t, int32_t id, char *byte) {
     size_t length;
     unsigned value;
     const char *symbol = txl_model_symbol(t->model, id, &length);
@@ -127,21 +127,21 @@ static bool is_byte(const struct teller *t, int32_t id, char *byte) {
     return true;
 }
 
-/* A token that is not whole UTF-8 is told byte by byte. */
-static json_t *spell(const struct teller *t, int32_t id, const struct piece *piece) {
+/* A token that is not whole UTF-8 is spelled byte by byte. */
+static json_t *spell(const struct token_spelling *t, int32_t id, const struct piece *piece) {
     char text[32];
     if (t->names_ids) {
         snprintf(text, sizeof text, "token_id:%" PRId32, id);
         return json_string(text);
     }
     char byte;
-    const struct piece told = is_byte(t, id, &byte) ? (struct piece){&byte, 1} : *piece;
-    if (!u8_check((const uint8_t *)told.text, told.length))
-        return json_stringn(told.text, told.length);
+    const struct piece shown = is_byte(t, id, &byte) ? (struct piece){&byte, 1} : *piece;
+    if (!u8_check((const uint8_t *)shown.text, shown.length))
+        return json_stringn(shown.text, shown.length);
     struct buffer bytes = {0};
     bool good = buffer_append(&bytes, "bytes:", 6);
-    for (size_t i = 0; i < told.length && good; i++) {
-        int n = snprintf(text, sizeof text, "\\x%02x", (unsigned char)told.text[i]);
+    for (size_t i = 0; i < shown.length && good; i++) {
+        int n = snprintf(text, sizeof text, "\\x%02x", (unsigned char)shown.text[i]);
         good = buffer_append(&bytes, text, (size_t)n);
     }
     json_t *string = good ? json_stringn(bytes.data, bytes.length) : NULL;
@@ -149,14 +149,14 @@ static json_t *spell(const struct teller *t, int32_t id, const struct piece *pie
     return string;
 }
 
-json_t *answer_token(const struct teller *t, const struct row *r, size_t token) {
+json_t *answer_token(const struct token_spelling *t, const struct row *r, size_t token) {
     const struct piece piece = piece_of(r, token);
     return spell(t, id_of(r, token), &piece);
 }
 
 /* ---- The likeliest ------------------------------------------------------------------------- */
 
-static json_t *spell_alternative(const struct teller *t, const struct row *r, size_t token,
+static json_t *spell_alternative(const struct token_spelling *t, const struct row *r, size_t token,
                                  int32_t id) {
     struct buffer text = {0};
     const struct text_end end = {
@@ -180,8 +180,8 @@ static bool add_name(json_t *top, json_t *name, float logprob) {
     return good;
 }
 
-json_t *answer_top(const struct teller *t, const struct row *r, size_t token) {
-    const struct scores *s = &r->scores;
+json_t *answer_top(const struct token_spelling *t, const struct row *r, size_t token) {
+    const struct token_scores *s = &r->scores;
     size_t place = row_score_of(r, token);
     if (isnan(s->logprob[place]))
         return json_null();
@@ -197,12 +197,14 @@ json_t *answer_top(const struct teller *t, const struct row *r, size_t token) {
 /* The lists of log-probabilities, in the order of their names. */
 enum { TOKENS, OWN, TOP, OFFSETS, IDS, N_LISTS };
 
-static bool list_token(const struct teller *t, const struct row *r, struct buffer lists[N_LISTS]) {
-    json_t *values[N_LISTS] = {[TOKENS] = answer_token(t, r, r->told),
-                               [OWN] = answer_logprob(r->scores.logprob[row_score_of(r, r->told)]),
-                               [TOP] = answer_top(t, r, r->told),
-                               [OFFSETS] = json_integer((json_int_t)r->told_end),
-                               [IDS] = json_integer(id_of(r, r->told))};
+static bool list_token(const struct token_spelling *t, const struct row *r,
+                       struct buffer lists[N_LISTS]) {
+    json_t *values[N_LISTS] = {[TOKENS] = answer_token(t, r, r->listed),
+                               [OWN] =
+                                   answer_logprob(r->scores.logprob[row_score_of(r, r->listed)]),
+                               [TOP] = answer_top(t, r, r->listed),
+                               [OFFSETS] = json_integer((json_int_t)r->listed_end),
+                               [IDS] = json_integer(id_of(r, r->listed))};
     bool good = true;
     for (size_t i = 0; i < N_LISTS; i++) {
         good = good && (lists[i].length == 0 || answer_append(&lists[i], ","));
@@ -211,16 +213,17 @@ static bool list_token(const struct teller *t, const struct row *r, struct buffe
     return good;
 }
 
-bool answer_logprobs(const struct teller *t, struct row *r, size_t end, struct buffer *out) {
+bool answer_logprobs(const struct token_spelling *t, struct row *r, size_t end,
+                     struct buffer *out) {
     static const char *const names[N_LISTS] = {"{\"tokens\":[", "],\"token_logprobs\":[",
                                                "],\"top_logprobs\":[", "],\"text_offset\":[",
                                                "],\"token_ids\":["};
     struct buffer lists[N_LISTS] = {0};
     bool good = true;
-    for (; r->told < end && good; r->told++) {
-        const struct piece piece = piece_of(r, r->told);
+    for (; r->listed < end && good; r->listed++) {
+        const struct piece piece = piece_of(r, r->listed);
         good = list_token(t, r, lists);
-        r->told_end += answer_characters(piece.text, piece.length);
+        r->listed_end += answer_characters(piece.text, piece.length);
     }
     for (size_t i = 0; i < N_LISTS; i++) {
         good = good && answer_append(out, names[i]) &&

@@ -23,8 +23,8 @@ bool answer_append(struct buffer *out, const char *text);
 /* {"error": {"message", "type", "param", "code"}} */
 json_t *answer_error(const struct problem *problem);
 
-/* How tokens are told. */
-struct teller {
+/* How tokens are spelled. */
+struct token_spelling {
     const txl_model *model;
     txl_decoder *scratch; /* decodes alternatives */
     bool names_ids;       /* "token_id:N" for a token */
@@ -36,16 +36,17 @@ size_t answer_token_end(const struct row *row, size_t token);
 
 /* The spelling of a token of the row's answer: its text, or "bytes:\x.." where that is no whole
  * UTF-8. */
-json_t *answer_token(const struct teller *teller, const struct row *row, size_t token);
+json_t *answer_token(const struct token_spelling *spelling, const struct row *row, size_t token);
 
 /* The likeliest in a token's place, by their text: of several with the same text the likeliest; and
  * the token itself.  Null where nothing was before it. */
-json_t *answer_top(const struct teller *teller, const struct row *row, size_t token);
+json_t *answer_top(const struct token_spelling *spelling, const struct row *row, size_t token);
 
-/* Writes the log-probabilities of the tokens that are not yet told, up to `end`, as OpenAI has
- * them; they are told then.  Token by token: as objects all of them would take ten times as much
+/* Writes the log-probabilities of the tokens not yet listed, up to `end`, as OpenAI has
+ * them; they are listed then.  Token by token: as objects all of them would take ten times as much
  * memory. False when memory is short. */
-bool answer_logprobs(const struct teller *teller, struct row *row, size_t end, struct buffer *out);
+bool answer_logprobs(const struct token_spelling *spelling, struct row *row, size_t end,
+                     struct buffer *out);
 
 /* Code points of text[length], or what is left of them behind a cut. */
 uint64_t answer_characters(const char *text, size_t length);

@@ -12,17 +12,17 @@
 
 static const size_t NONE = SIZE_MAX;
 
-static struct teller teller_of(const struct job *job) {
-    return (struct teller){.model = job->work->model.handle,
-                           .scratch = job->rules.scratch,
-                           .names_ids = job->c.name_ids,
-                           .echo = job->c.echo};
+static struct token_spelling spelling_of(const struct job *job) {
+    return (struct token_spelling){.model = job->work->model.handle,
+                                   .scratch = job->rules.scratch,
+                                   .names_ids = job->c.name_ids,
+                                   .echo = job->c.echo};
 }
 
 /* Begins the answer, or an event of a stream, up to the list of choices. */
 static bool open_answer(const struct job *job, struct buffer *out) {
-    char name[PAST_NAME];
-    past_name(job->name, name);
+    char name[ANSWER_NAME];
+    answer_name(job->name, name);
     return answer_open(out, json_pack("{s:s, s:s, s:I, s:s, s:s}", "id", name, "object",
                                       "text_completion", "created", (json_int_t)job->created,
                                       "model", job->work->model.name, "system_fingerprint",
@@ -66,17 +66,17 @@ static size_t tokens_so_far(const struct row *r) {
 
 /* Without echo the prompt's tokens are passed over, but their text counts. */
 static void skip_prompt(const struct job *job, struct row *r) {
-    if (job->c.echo || r->told > 0)
+    if (job->c.echo || r->listed > 0)
         return;
-    r->told = row_prompt_tokens(r);
-    r->told_end = answer_characters(r->prompt_text.data, r->prompt_text.length);
+    r->listed = row_prompt_tokens(r);
+    r->listed_end = answer_characters(r->prompt_text.data, r->prompt_text.length);
 }
 
 /* A choice with `length` bytes of the text; of a stream what is new.  With the log-probabilities of
  * the tokens up to `end` (NONE: without), if they were asked for. */
 static bool write_choice(const struct job *job, struct row *r, const char *text, size_t length,
                          size_t end, bool last, struct buffer *out) {
-    const struct teller teller = teller_of(job);
+    const struct token_spelling spelling = spelling_of(job);
     size_t index = r->prompt * (size_t)job->c.n + r->number;
     skip_prompt(job, r);
     bool good = answer_open(out, json_pack("{s:I, s:o, s:o, s:o}", "index", (json_int_t)index,
@@ -85,7 +85,7 @@ static bool write_choice(const struct job *job, struct row *r, const char *text,
                                            last ? stop_reason(r) : json_null()));
     good = good && answer_append(out, ",\"logprobs\":");
     if (end != NONE && job->c.top >= 0)
-        good = good && answer_logprobs(&teller, r, end, out);
+        good = good && answer_logprobs(&spelling, r, end, out);
     else
         good = good && answer_append(out, "null");
     return good && answer_append(out, "}");
@@ -142,20 +142,20 @@ static bool send_usage(struct job *job) {
 }
 
 /* Keeps what a later request may go on from. */
-static bool keep_pasts(struct job *job) {
+static bool keep_texts(struct job *job) {
     bool good = true;
     for (size_t i = 0; i < job->n_row && good; i++) {
-        struct past past;
-        good = row_past(&job->rows[i], &past);
+        struct former_text former;
+        good = row_former_text(&job->rows[i], &former);
         if (good)
-            pasts_keep(&job->work->pasts, job->name, i, &past);
+            former_texts_keep(&job->work->former_texts, job->name, i, &former);
     }
     return good;
 }
 
 static bool finish(struct job *job) {
     struct buffer out = {0};
-    if (!keep_pasts(job))
+    if (!keep_texts(job))
         return false;
     if (job->c.stream)
         return send_usage(job);
@@ -185,28 +185,28 @@ static bool send_prompt(struct job *job, struct row *r) {
     r->opened = true;
     if (!job->c.echo)
         return true;
-    return send_choice(job, r, r->prompt_text.data ? r->prompt_text.data + r->text_told : "",
-                       r->prompt_text.length - r->text_told, row_prompt_tokens(r), false);
+    return send_choice(job, r, r->prompt_text.data ? r->prompt_text.data + r->text_sent : "",
+                       r->prompt_text.length - r->text_sent, row_prompt_tokens(r), false);
 }
 
 /* Sends what was read of a long prompt, in whole characters. */
 static bool send_read(struct job *job, struct row *r) {
     const struct buffer *text = &r->prompt_text;
     size_t scored = r->scores.n > r->n_before ? r->scores.n - r->n_before : 0;
-    if (scored <= r->told)
+    if (scored <= r->listed)
         return true;
-    size_t begin = r->text_told, end = smaller(answer_token_end(r, scored - 1), text->length);
+    size_t begin = r->text_sent, end = smaller(answer_token_end(r, scored - 1), text->length);
     if (end == text->length)
         end = complete_characters(text);
     while (end > begin && end < text->length && ((unsigned char)text->data[end] & 0xC0) == 0x80)
         end--;
-    r->text_told = end > begin ? end : begin;
-    return send_choice(job, r, text->data ? text->data + begin : "", r->text_told - begin, scored,
+    r->text_sent = end > begin ? end : begin;
+    return send_choice(job, r, text->data ? text->data + begin : "", r->text_sent - begin, scored,
                        false);
 }
 
 /* Sends the new text, in whole characters, and the new tokens; then the last event. */
-static bool told(struct job *job, struct row *r) {
+static bool send_new(struct job *job, struct row *r) {
     struct buffer *text = &r->text.output;
     bool done = r->state == ROW_DONE;
     bool good = true;
@@ -217,7 +217,7 @@ static bool told(struct job *job, struct row *r) {
     size_t length = done ? text->length : complete_characters(text);
     size_t end = tokens_so_far(r);
     skip_prompt(job, r);
-    bool news = length > 0 || (job->c.top >= 0 && end > r->told);
+    bool news = length > 0 || (job->c.top >= 0 && end > r->listed);
     if (good && news) {
         good = send_choice(job, r, text->data ? text->data : "", length, end, false);
         buffer_drop(text, length);
@@ -225,20 +225,20 @@ static bool told(struct job *job, struct row *r) {
     return good && (!done || send_choice(job, r, "", 0, NONE, true));
 }
 
-static const struct job_kind kind = {.told = told, .finish = finish};
+static const struct job_kind kind = {.send = send_new, .finish = finish};
 
 /* Finds the answer that the texts go on from. */
-static bool find_past(struct job *job, struct problem *problem) {
-    struct completion *c = &job->c;
+static bool find_former_text(struct job *job, struct problem *problem) {
+    struct request *c = &job->c;
     if (!c->memory)
         return true;
-    if (!pasts_find(&job->work->pasts, c->memory, &c->past))
+    if (!former_texts_find(&job->work->former_texts, c->memory, &c->former))
         return problem_lacks_memory(problem);
-    if (c->past.list.n == 0)
+    if (c->former.list.n == 0)
         return problem_set(problem, 400, "memory",
                            "memory: no answer '%.40s' is kept; send its text as the prompt",
                            c->memory);
-    size_t n = c->n_ids + c->past.list.n * c->n_prompt;
+    size_t n = c->n_ids + c->former.list.n * c->n_prompt;
     return n <= MOST_TOKENS || problem_set(problem, 400, "memory",
                                            "the prompts and memory have more than %d tokens "
                                            "together",
@@ -247,7 +247,7 @@ static bool find_past(struct job *job, struct problem *problem) {
 
 /* A request may have another arithmetic than the server. */
 static void choose_settings(struct job *job) {
-    const txl_settings *usual = &job->work->desk.settings;
+    const txl_settings *usual = &job->work->pool.settings;
     job->settings = *usual;
     job->settings.arithmetic = job->c.arithmetic;
     job->own_settings = job->c.arithmetic != usual->arithmetic;
@@ -258,9 +258,9 @@ bool completions_take(struct work *work, struct exchange *exchange,
     struct job *job = job_new(work, exchange, &kind);
     if (!job)
         return problem_lacks_memory(problem);
-    bool good = completion_read(&job->c, &work->model, usual, work->desk.settings.arithmetic, body,
-                                problem) &&
-                find_past(job, problem);
+    bool good =
+        request_read(&job->c, &work->model, usual, work->pool.settings.arithmetic, body, problem) &&
+        find_former_text(job, problem);
     choose_settings(job);
     good = good && job_choose_model(job, job->c.learned, false, problem);
     good = good && (sampling_seed(INTEGER_UNSET, &job->name) ||

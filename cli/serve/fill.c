@@ -24,7 +24,7 @@ static bool read_sampling(struct job *job, const struct text_options *usual, con
     struct gaps *gaps = job->more;
     struct text_options options = *usual;
     options.sampling = (struct sampling_options)SAMPLING_STANDARD(0);
-    if (!completion_read_temperature(&job->c, &job->work->model, &options, body, problem))
+    if (!request_read_temperature(&job->c, &job->work->model, &options, body, problem))
         return false;
     gaps->options.sampling = job->c.options.sampling;
     gaps->options.seed = (int64_t)job->c.seed;
@@ -76,7 +76,7 @@ static bool run(struct job *job) {
     struct fill f = {.options = &gaps->options, .model = job->work->model};
     struct input input;
     struct problem problem;
-    gaps->options.common.threads = job->work->desk.settings.threads;
+    gaps->options.common.threads = job->work->pool.settings.threads;
     input_open_string(&input, "text", gaps->text);
     bool good = fill_open(&f, &gaps->options, "text") && fill_read(&f.text, &input) && fill_all(&f);
     if (good && !job_answer(job, answer_object(job, &f)))

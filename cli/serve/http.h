@@ -48,7 +48,7 @@ struct http_handler {
                     const char *body, size_t length);
     /* A body is longer than `most_body`, or all that are held are together longer than
      * `most_bodies`: answers. */
-    void (*refuse)(void *context, struct exchange *exchange, bool alone);
+    void (*refuse)(void *context, struct exchange *exchange, bool too_long);
     size_t most_body, most_bodies;
     size_t most_answers; /* bytes of answers together that clients have yet to fetch; what is more
                             is answered by 503, and a stream ends */

@@ -41,7 +41,7 @@ static bool read_request(struct job *job, const json_t *body, struct problem *pr
     bool good = body_raw(body, "split", &job->c.raw, problem) &&
                 body_boolean(body, "stream", &job->c.stream, problem) &&
                 read_rate(l, model, body, problem);
-    const struct prompt_form form = {.raw = job->c.raw, .corpus = true, .apart = true};
+    const struct prompt_form form = {.raw = job->c.raw, .corpus = true, .blank_symbol = true};
     if (good && !json_is_string(text))
         good = problem_set(problem, 400, "text", "text is no string");
     good = good && prompt_tokens_encode(&tokens, model, &form, json_string_value(text),
@@ -66,7 +66,7 @@ static bool read_request(struct job *job, const json_t *body, struct problem *pr
 static bool open_learner(struct job *job, struct problem *problem) {
     struct learning *l = job->more;
     const txl_learning how = {TXL_LEARNING_ADAM, l->rate, 0, DYNAMIC_ADAM_EPSILON, {0}};
-    const txl_settings *usual = &job->work->desk.settings;
+    const txl_settings *usual = &job->work->pool.settings;
     const txl_settings settings = {.tgt_len = usual->tgt_len,
                                    .mem_len = usual->mem_len,
                                    .clamp_len = usual->clamp_len,
@@ -168,7 +168,7 @@ static void free_learning(struct job *job) {
 }
 
 /* One learner takes as much memory as help says. */
-static const struct job_kind kind = {.run = run, .free = free_learning, .alone = true};
+static const struct job_kind kind = {.run = run, .free = free_learning, .one_at_a_time = true};
 
 bool learn_take(struct work *work, struct exchange *exchange, const json_t *body,
                 struct problem *problem) {

@@ -220,8 +220,8 @@ bool prompt_tokens_encode(struct prompt_tokens *t, const txl_model *model,
                           struct problem *problem) {
     const txl_encoding encoding = {.raw = form->raw,
                                    .prompt = !form->corpus,
-                                   .goes_on = !form->apart && has_pieces(model) && length > 0 &&
-                                              text[0] == ' ',
+                                   .goes_on = !form->blank_symbol && has_pieces(model) &&
+                                              length > 0 && text[0] == ' ',
                                    .lookup = true,
                                    .symbol = take_symbol,
                                    .context = t};
@@ -265,7 +265,7 @@ void prompt_tokens_free(struct prompt_tokens *t) {
 /* ---- Prompts ------------------------------------------------------------------------------- */
 
 struct reader {
-    struct completion *c;
+    struct request *c;
     const txl_model *model;
     const json_t *body;
     bool trim;
@@ -326,7 +326,7 @@ static bool lacks_prompt(const struct reader *r) {
 }
 
 static bool read_prompts(struct reader *r) {
-    struct completion *c = r->c;
+    struct request *c = r->c;
     const json_t *prompt = member(r->body, "prompt"), *first = json_array_get(prompt, 0);
     json_t *empty = NULL;
     if (!prompt && !c->memory)
@@ -610,11 +610,11 @@ static bool list_ignored(struct reader *r) {
         if (is_known(name))
             continue;
         bool shown = *name != '\0' && name[strspn(name, plain)] == '\0';
-        const char *told = shown ? name : "?";
-        if (list->length + strlen(told) > 1000)
+        const char *spelled = shown ? name : "?";
+        if (list->length + strlen(spelled) > 1000)
             break;
         if ((list->length > 0 && !buffer_append(list, ", ", 2)) ||
-            !buffer_append(list, told, strlen(told)))
+            !buffer_append(list, spelled, strlen(spelled)))
             return problem_lacks_memory(r->problem);
     }
     return buffer_append(list, "", 1) || problem_lacks_memory(r->problem);
@@ -623,7 +623,7 @@ static bool list_ignored(struct reader *r) {
 /* ---- The request --------------------------------------------------------------------------- */
 
 static bool read_log_probabilities(struct reader *r) {
-    struct completion *c = r->c;
+    struct request *c = r->c;
     c->top = -1;
     if (!body_integer(r->body, "logprobs", 0, MOST_TOP, &c->top, r->problem))
         return false;
@@ -633,7 +633,7 @@ static bool read_log_probabilities(struct reader *r) {
 }
 
 static bool read_counts(struct reader *r) {
-    struct completion *c = r->c;
+    struct request *c = r->c;
     int64_t best = 0;
     c->n = 1;
     c->max_tokens = 16;
@@ -647,7 +647,7 @@ static bool read_counts(struct reader *r) {
 }
 
 static bool read_flags(struct reader *r) {
-    struct completion *c = r->c;
+    struct request *c = r->c;
     const json_t *options = member(r->body, "stream_options");
     c->special = true;
     if (options && !json_is_object(options))
@@ -662,16 +662,15 @@ static bool read_flags(struct reader *r) {
 }
 
 static bool check_length(const struct reader *r) {
-    const struct completion *c = r->c;
+    const struct request *c = r->c;
     uint64_t tokens = (c->echo ? c->n_ids : 0) + c->n_prompt * (uint64_t)c->max_tokens;
     return body_may_list(tokens * (uint64_t)c->n, c->top, r->problem);
 }
 
-bool completion_read(struct completion *c, const struct model *model,
-                     const struct text_options *options, txl_arithmetic arithmetic, json_t *body,
-                     struct problem *problem) {
+bool request_read(struct request *c, const struct model *model, const struct text_options *options,
+                  txl_arithmetic arithmetic, json_t *body, struct problem *problem) {
     struct reader r = {.c = c, .model = model->handle, .body = body, .problem = problem};
-    *c = (struct completion){.options = *options, .arithmetic = arithmetic};
+    *c = (struct request){.options = *options, .arithmetic = arithmetic};
     return read_flags(&r) && body_arithmetic(body, &c->arithmetic, problem) &&
            body_string(body, "memory", &c->memory, problem) &&
            body_string(body, "learned", &c->learned, problem) && read_counts(&r) &&
@@ -679,11 +678,11 @@ bool completion_read(struct completion *c, const struct model *model,
            check_unsupported(&r) && list_ignored(&r) && read_prompts(&r) && check_length(&r);
 }
 
-bool completion_read_temperature(struct completion *c, const struct model *model,
-                                 const struct text_options *options, const json_t *body,
-                                 struct problem *problem) {
+bool request_read_temperature(struct request *c, const struct model *model,
+                              const struct text_options *options, const json_t *body,
+                              struct problem *problem) {
     struct reader r = {.c = c, .model = model->handle, .body = body, .problem = problem};
-    *c = (struct completion){.options = *options};
+    *c = (struct request){.options = *options};
     for (size_t i = 0; i < N_SAMPLING; i++)
         if (strcmp(sampling_fields[i].option, "temperature") != 0 &&
             member(body, sampling_fields[i].field))
@@ -693,7 +692,7 @@ bool completion_read_temperature(struct completion *c, const struct model *model
     return read_sampling(&r) && read_seed(&r);
 }
 
-void completion_free(struct completion *c) {
+void request_free(struct request *c) {
     for (size_t i = 0; i < c->n_prompt; i++)
         prompt_tokens_free(&c->prompts[i]);
     free(c->prompts);
@@ -702,7 +701,7 @@ void completion_free(struct completion *c) {
     free(c->options.stop.items);
     free(c->memory);
     free(c->learned);
-    past_free(&c->past);
+    former_text_free(&c->former);
     buffer_free(&c->ignored);
-    *c = (struct completion){0};
+    *c = (struct request){0};
 }

@@ -9,7 +9,7 @@
 #include "cli/text/tokens.h"
 #include "cli/texts/texts.h"
 #include "lib/base/memory.h"
-#include "prefixes.h"
+#include "prefix_cache.h"
 
 #include <jansson.h>
 
@@ -80,11 +80,12 @@ struct prompt_tokens {
 
 /* How a text becomes tokens. */
 struct prompt_form {
-    bool raw;    /* as in txl_encoding */
-    bool corpus; /* its last line is closed; else it is a prompt, */
-    bool trim;   /* which loses a line end at its end */
-    bool apart;  /* of pieces: a blank before the first word is read besides the word's own; else it
-                    is the word's own, as clients put one before what goes on behind a context */
+    bool raw;          /* as in txl_encoding */
+    bool corpus;       /* its last line is closed; else it is a prompt, */
+    bool trim;         /* which loses a line end at its end */
+    bool blank_symbol; /* of pieces: a blank before the first word is read besides the word's own;
+                   else it is the word's own, as clients put one before what goes on behind a
+                   context */
 };
 
 /* Encodes a text.  False with the problem; end with prompt_tokens_free. */
@@ -93,7 +94,7 @@ bool prompt_tokens_encode(struct prompt_tokens *tokens, const txl_model *model,
                           struct problem *problem);
 void prompt_tokens_free(struct prompt_tokens *tokens);
 
-struct completion {
+struct request {
     struct prompt_tokens *prompts; /* [n_prompt] */
     size_t n_prompt;
     size_t n_ids; /* of all prompts together */
@@ -104,23 +105,23 @@ struct completion {
     struct text_options options; /* how tokens are drawn, and where a text ends */
     uint64_t seed;
     txl_arithmetic arithmetic;
-    char *memory;          /* a former answer, which the texts go on from; NULL: none */
-    struct past past;      /* its tokens */
-    char *learned;         /* what was learned; NULL: the model is as it was */
-    struct buffer ignored; /* names of fields that mean nothing here, between commas */
+    char *memory;              /* a former answer, which the texts go on from; NULL: none */
+    struct former_text former; /* its tokens */
+    char *learned;             /* what was learned; NULL: the model is as it was */
+    struct buffer ignored;     /* names of fields that mean nothing here, between commas */
 };
 
 /* Reads the body.  `options` are those of a request without fields; `arithmetic` is the server's.
- * False with the problem; end with completion_free either way. */
-bool completion_read(struct completion *completion, const struct model *model,
-                     const struct text_options *options, txl_arithmetic arithmetic, json_t *body,
-                     struct problem *problem);
-void completion_free(struct completion *completion);
+ * False with the problem; end with request_free either way. */
+bool request_read(struct request *request, const struct model *model,
+                  const struct text_options *options, txl_arithmetic arithmetic, json_t *body,
+                  struct problem *problem);
+void request_free(struct request *request);
 
-/* Reads the temperature alone of how tokens are drawn, into c->options, and the seed; refuses the
+/* Reads only the temperature of how tokens are drawn, into c->options, and the seed; refuses the
  * rest. */
-bool completion_read_temperature(struct completion *completion, const struct model *model,
-                                 const struct text_options *options, const json_t *body,
-                                 struct problem *problem);
+bool request_read_temperature(struct request *request, const struct model *model,
+                              const struct text_options *options, const json_t *body,
+                              struct problem *problem);
 
 #endif

@@ -37,14 +37,14 @@ static bool end_prompt_tokens(struct row *r, const struct prompt_tokens *t) {
     return good;
 }
 
-txl_status row_open(struct row *r, const struct model *model, const struct past *past, bool special,
-                    txl_error *error) {
-    const struct id_list *list = &r->tokens->list, *before = &past->list;
+txl_status row_open(struct row *r, const struct model *model, const struct former_text *former,
+                    bool special, txl_error *error) {
+    const struct id_list *list = &r->tokens->list, *before = &former->list;
     int32_t first = txl_model_first_context(model->handle);
     bool context = list->n == 0 || (special && list->ids[0] != first);
-    r->n_context = before->n > 0 ? past->context : context;
+    r->n_context = before->n > 0 ? former->context : context;
     r->n_before = before->n > 0 ? before->n : r->n_context;
-    r->tail = past->tail;
+    r->tail = former->tail;
     r->n = list->n + r->n_before;
     r->ids = malloc(r->n * sizeof *r->ids);
     if (!r->ids)
@@ -63,7 +63,7 @@ txl_status row_open(struct row *r, const struct model *model, const struct past 
 
 void row_close(struct row *r) {
     text_close(&r->text);
-    scores_free(&r->scores);
+    token_scores_free(&r->scores);
     id_list_free(&r->made);
     buffer_free(&r->spelled);
     buffer_free(&r->ends);
@@ -74,18 +74,19 @@ void row_close(struct row *r) {
     *r = (struct row){.state = ROW_DONE};
 }
 
-bool row_past(const struct row *r, struct past *past) {
+bool row_former_text(const struct row *r, struct former_text *former) {
     const struct buffer *made = &r->spelled, *prompt = &r->prompt_text;
     const struct buffer *last = made->length > 0 ? made : prompt;
-    *past = (struct past){.context = r->n_context > 0,
-                          .tail = last->length > 0 ? last->data[last->length - 1] : r->tail};
+    *former =
+        (struct former_text){.context = r->n_context > 0,
+                             .tail = last->length > 0 ? last->data[last->length - 1] : r->tail};
     bool good = true;
     for (size_t i = 0; i < r->n && good; i++)
-        good = id_list_add(&past->list, r->ids[i]);
+        good = id_list_add(&former->list, r->ids[i]);
     for (size_t i = 0; i < r->made.n && good; i++)
-        good = id_list_add(&past->list, r->made.ids[i]);
+        good = id_list_add(&former->list, r->made.ids[i]);
     if (!good)
-        past_free(past);
+        former_text_free(former);
     return good;
 }
 
@@ -95,32 +96,32 @@ static struct prefix_need need_of(const struct row *r, size_t n) {
     return (struct prefix_need){.ids = r->ids, .n = n, .scores = r->scoring ? &r->scores : NULL};
 }
 
-void row_drop_spare(struct reading_desk *desk) {
-    if (desk->n_spare > 0)
-        txl_session_free(desk->spare[--desk->n_spare]);
+void pool_drop_idle(struct session_pool *pool) {
+    if (pool->n_idle > 0)
+        txl_session_free(pool->idle[--pool->n_idle]);
 }
 
-static txl_status new_session(struct reading_desk *desk, txl_session *from, txl_session **session,
+static txl_status new_session(struct session_pool *pool, txl_session *from, txl_session **session,
                               txl_error *error) {
-    if (from == desk->fresh && desk->n_spare > 0) {
-        *session = desk->spare[--desk->n_spare];
+    if (from == pool->unfed && pool->n_idle > 0) {
+        *session = pool->idle[--pool->n_idle];
         return TXL_OK;
     }
-    if (from == desk->fresh && desk->own_settings)
-        return txl_session_new(desk->of, &desk->settings, session, error);
-    row_drop_spare(desk);
+    if (from == pool->unfed && pool->own_settings)
+        return txl_session_new(pool->of, &pool->settings, session, error);
+    pool_drop_idle(pool);
     return txl_session_copy(from, session, error);
 }
 
-void row_leave_session(struct row *r, struct reading_desk *desk) {
+void row_release_session(struct row *r, struct session_pool *pool) {
     txl_session *session = r->text.session;
     r->text.session = NULL;
-    if (r->alone || desk->n_spare == MOST_SPARE) {
+    if (r->own_settings || pool->n_idle == MOST_IDLE) {
         txl_session_free(session);
         return;
     }
     txl_session_reset(session);
-    desk->spare[desk->n_spare++] = session;
+    pool->idle[pool->n_idle++] = session;
 }
 
 /* Decodes ids [r->done, end) of the prompt. */
@@ -148,12 +149,12 @@ static txl_status decode_prompt(struct row *r, size_t end, txl_error *error) {
     return TXL_OK;
 }
 
-txl_status row_start(struct row *r, struct reading_desk *desk, txl_error *error) {
+txl_status row_start(struct row *r, struct session_pool *pool, txl_error *error) {
     const struct prefix_need need = need_of(r, r->n);
-    bool afresh = (r->rules->reading.both_sides && !r->scoring) || r->in_parts;
-    const struct prefix *p = afresh ? NULL : prefixes_find(&desk->prefixes, &need);
+    bool refreshes = (r->rules->reading.both_sides && !r->scoring) || r->in_parts;
+    const struct prefix *p = refreshes ? NULL : prefix_cache_find(&pool->prefixes, &need);
     txl_session *session;
-    txl_status status = new_session(desk, p ? p->session : desk->fresh, &session, error);
+    txl_status status = new_session(pool, p ? p->session : pool->unfed, &session, error);
     if (status)
         return status;
     status = text_open(&r->text, r->rules, session, error);
@@ -167,41 +168,42 @@ txl_status row_start(struct row *r, struct reading_desk *desk, txl_error *error)
     size_t skipped = r->rules->reading.both_sides ? 0 : r->n_context;
     if (p->n > skipped)
         txl_history_push(r->text.history, r->ids + skipped, p->n - skipped);
-    if (!status && r->scoring && !scores_add_first(&r->scores, &p->scores, p->n))
+    if (!status && r->scoring && !token_scores_add_first(&r->scores, &p->scores, p->n))
         status = fail_for_memory(error);
     return status;
 }
 
 /* The distribution in the place of the first id to be read, by the session as it is. */
-static txl_status score_first(struct row *r, struct reading_desk *desk, txl_error *error) {
-    int32_t n_token = txl_model_n_token(desk->model->handle);
+static txl_status score_first(struct row *r, struct session_pool *pool, txl_error *error) {
+    int32_t n_token = txl_model_n_token(pool->model->handle);
     if (r->done == 0)
-        return scores_add_none(&r->scores) ? TXL_OK : fail_for_memory(error);
-    txl_status status = txl_session_logprobs(r->text.session, desk->logprob, error);
-    if (!status && !scores_add(&r->scores, r->ids[r->done], desk->logprob, n_token))
+        return token_scores_add_none(&r->scores) ? TXL_OK : fail_for_memory(error);
+    txl_status status = txl_session_logprobs(r->text.session, pool->logprob, error);
+    if (!status && !token_scores_add(&r->scores, r->ids[r->done], pool->logprob, n_token))
         status = fail_for_memory(error);
     return status;
 }
 
-static txl_status feed_scored(struct row *r, struct reading_desk *desk, size_t n,
+static txl_status feed_scored(struct row *r, struct session_pool *pool, size_t n,
                               txl_error *error) {
-    int32_t n_token = txl_model_n_token(desk->model->handle);
+    int32_t n_token = txl_model_n_token(pool->model->handle);
     const int32_t *ids = r->ids + r->done;
-    size_t last = desk->apart && r->done + n == r->n && n > 1; /* fed alone */
-    txl_status status = score_first(r, desk, error);
+    size_t last = pool->by_segment && r->done + n == r->n && n > 1; /* fed alone */
+    txl_status status = score_first(r, pool, error);
     if (!status)
-        status = txl_session_distributions(r->text.session, ids, n - last, desk->logprob, error);
+        status = txl_session_distributions(r->text.session, ids, n - last, pool->logprob, error);
     if (!status && last > 0)
         status = txl_session_feed(r->text.session, ids + n - last, last, error);
     for (size_t i = 1; i < n && !status; i++)
-        if (!scores_add(&r->scores, ids[i], desk->logprob + (i - 1) * (size_t)n_token, n_token))
+        if (!token_scores_add(&r->scores, ids[i], pool->logprob + (i - 1) * (size_t)n_token,
+                              n_token))
             status = fail_for_memory(error);
     return status;
 }
 
 /* A model that sees both sides writes in a session with a memory of its own length, and reads what
  * is known as a block. */
-static txl_status read_afresh(struct row *r, txl_error *error) {
+static txl_status refresh_session(struct row *r, txl_error *error) {
     txl_session *session;
     txl_status status =
         txl_session_new(r->rules->model->handle, &r->rules->settings, &session, error);
@@ -209,7 +211,7 @@ static txl_status read_afresh(struct row *r, txl_error *error) {
         return status;
     txl_session_free(r->text.session);
     r->text.session = session;
-    r->alone = true;
+    r->own_settings = true;
     return reading_refresh(&r->rules->reading, session, r->text.history, error);
 }
 
@@ -223,7 +225,7 @@ static txl_status begin_writing(struct row *r, txl_error *error) {
     if (r->most == 0)
         r->text.done = "length";
     txl_status status =
-        r->most > 0 && r->rules->reading.both_sides ? read_afresh(r, error) : TXL_OK;
+        r->most > 0 && r->rules->reading.both_sides ? refresh_session(r, error) : TXL_OK;
     if (status)
         return status;
     const struct text_start start = {
@@ -233,14 +235,14 @@ static txl_status begin_writing(struct row *r, txl_error *error) {
     return r->most > 0 ? text_start(&r->text, &start, error) : TXL_OK;
 }
 
-txl_status row_read(struct row *r, struct reading_desk *desk, txl_error *error) {
-    size_t n = smaller(r->n - r->done, desk->chunk), end = r->done + n;
+txl_status row_read(struct row *r, struct session_pool *pool, txl_error *error) {
+    size_t n = smaller(r->n - r->done, pool->chunk), end = r->done + n;
     const int32_t *ids = r->ids + r->done;
     txl_status status = TXL_OK;
-    bool afresh = r->rules->reading.both_sides && !r->scoring; /* all of it, once it is known */
+    bool refreshes = r->rules->reading.both_sides && !r->scoring; /* all of it, once it is known */
     if (n > 0 && r->scoring)
-        status = feed_scored(r, desk, n, error);
-    else if (n > 0 && !afresh)
+        status = feed_scored(r, pool, n, error);
+    else if (n > 0 && !refreshes)
         status = txl_session_feed(r->text.session, ids, n, error);
     if (!status)
         status = decode_prompt(r, end, error);
@@ -252,9 +254,9 @@ txl_status row_read(struct row *r, struct reading_desk *desk, txl_error *error) 
     if (n > skipped)
         txl_history_push(r->text.history, ids + skipped, n - skipped);
     r->done = end;
-    if (!r->alone && !afresh && n == desk->chunk && r->n - end < desk->chunk) {
+    if (!r->own_settings && !refreshes && n == pool->chunk && r->n - end < pool->chunk) {
         const struct prefix_need need = need_of(r, end);
-        prefixes_keep(&desk->prefixes, &need, r->text.session);
+        prefix_cache_keep(&pool->prefixes, &need, r->text.session);
     }
     return end == r->n ? begin_writing(r, error) : TXL_OK;
 }
@@ -263,12 +265,12 @@ txl_status row_read(struct row *r, struct reading_desk *desk, txl_error *error) 
 
 bool row_note(struct row *r) {
     const struct text *t = &r->text;
-    bool good = t->refused ||
-                (id_list_add(&r->made, t->id) &&
-                 buffer_append(&r->spelled, t->decoded.data, t->decoded.length) &&
-                 buffer_append(&r->ends, &r->spelled.length, sizeof r->spelled.length) &&
-                 (r->top < 0 ||
-                  scores_add_drawn(&r->scores, t->id, t->logprob, t->top_ids, t->top_logprobs)));
+    bool good =
+        t->refused || (id_list_add(&r->made, t->id) &&
+                       buffer_append(&r->spelled, t->decoded.data, t->decoded.length) &&
+                       buffer_append(&r->ends, &r->spelled.length, sizeof r->spelled.length) &&
+                       (r->top < 0 || token_scores_add_drawn(&r->scores, t->id, t->logprob,
+                                                             t->top_ids, t->top_logprobs)));
     if (t->done)
         r->state = ROW_DONE;
     return good;

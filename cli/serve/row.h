@@ -4,28 +4,28 @@
 #define CLI_ROW_H
 
 #include "cli/texts/texts.h"
-#include "prefixes.h"
+#include "prefix_cache.h"
 #include "request.h"
-#include "scores.h"
+#include "token_scores.h"
 
-enum { MOST_SPARE = 8 };
+enum { MOST_IDLE = 8 };
 
 enum row_state { ROW_WAITING, ROW_READING, ROW_WRITING, ROW_DONE };
 
 /* What rows of one server share; only one thread works on them. */
-struct reading_desk {
+struct session_pool {
     const struct model *model;
-    const txl_model *of;            /* whose sessions they are: the model's, or that of another */
-    txl_session *fresh;             /* nothing was ever fed to it; the others are copies */
-    txl_session *spare[MOST_SPARE]; /* [n_spare] of rows that are done: the memory of a new one
+    const txl_model *of;          /* whose sessions they are: the model's, or that of another */
+    txl_session *unfed;           /* nothing was ever fed to it; the others are copies */
+    txl_session *idle[MOST_IDLE]; /* [n_idle] of rows that are done: the memory of a new one
                                        would have to be cleared */
-    size_t n_spare;
+    size_t n_idle;
     txl_settings settings; /* its */
     size_t chunk;          /* tokens of a prompt that are fed in one call */
-    bool apart;            /* tokens of a segment depend on its end, which the last one is not */
-    bool own_settings;     /* not those of `fresh`, which is not copied then */
+    bool by_segment;       /* tokens of a segment depend on its end, which the last one is not */
+    bool own_settings;     /* not those of `unfed`, which is not copied then */
     bool *begins; /* [n_token]: those that begin a word or end a text; NULL: of models of words */
-    struct prefixes prefixes;
+    struct prefix_cache prefixes;
     float *logprob; /* [chunk, n_token] */
 };
 
@@ -38,18 +38,18 @@ struct row {
 
     int32_t *ids; /* [n]: the first context, if it is read, what was before, and the prompt */
     size_t n, done;
-    size_t n_context; /* 0 or 1: the first context */
-    size_t n_before;  /* it and what was before: they are no part of the answer */
-    char tail;        /* the last byte of what was before, 0: none */
-    bool scoring;     /* of the prompt */
-    bool in_parts;    /* what is read is told as it is read, so no kept beginning is used */
-    bool alone;       /* with settings of its own, so that no other text goes on from it */
-    int64_t top;      /* likeliest tokens of what is drawn; -1: no log-probabilities */
-    uint64_t most;    /* tokens to be drawn */
+    size_t n_context;  /* 0 or 1: the first context */
+    size_t n_before;   /* it and what was before: they are no part of the answer */
+    char tail;         /* the last byte of what was before, 0: none */
+    bool scoring;      /* of the prompt */
+    bool in_parts;     /* what is read is sent as it is read, so no kept beginning is used */
+    bool own_settings; /* with settings of its own, so that no other text goes on from it */
+    int64_t top;       /* likeliest tokens of what is drawn; -1: no log-probabilities */
+    uint64_t most;     /* tokens to be drawn */
 
     struct text text;
-    struct scores scores;  /* of ids, then of what is drawn */
-    struct id_list made;   /* ids that were drawn */
+    struct token_scores scores; /* of ids, then of what is drawn */
+    struct id_list made;        /* ids that were drawn */
     struct buffer spelled; /* what each of them added to the text, before stops are looked for */
     struct buffer ends;    /* size_t for each: where in `spelled` its text ends */
 
@@ -57,38 +57,39 @@ struct row {
     struct buffer prompt_ends; /* size_t for each token of it: where its text ends */
     txl_decoder *decoder;      /* of a prompt of ids */
 
-    /* What an answer has told. */
-    size_t told;       /* tokens */
-    uint64_t told_end; /* code points of the text to their end */
-    size_t text_told;  /* bytes of prompt_text, if it is told in parts */
-    bool opened;       /* of a stream: the prompt, or that there is none */
+    /* What an answer has sent. */
+    size_t listed;       /* tokens */
+    uint64_t listed_end; /* code points of the text to their end */
+    size_t text_sent;    /* bytes of prompt_text, if it is sent in parts */
+    bool opened;         /* of a stream: the prompt, or that there is none */
 };
 
-/* Lists the ids to read: behind the past, if it has any; else, if `special`, behind the model's
- * first context, unless the prompt begins with it.  These fail with TXL_MEMORY, or with the error.
+/* Lists the ids to read: behind the former text, if it has any; else, if `special`, behind the
+ * model's first context, unless the prompt begins with it.  These fail with TXL_MEMORY, or with the
+ * error.
  */
-txl_status row_open(struct row *row, const struct model *model, const struct past *past,
+txl_status row_open(struct row *row, const struct model *model, const struct former_text *former,
                     bool special, txl_error *error);
 void row_close(struct row *row);
 
 /* Begins to read, perhaps behind a prefix that is kept. */
-txl_status row_start(struct row *row, struct reading_desk *desk, txl_error *error);
+txl_status row_start(struct row *row, struct session_pool *pool, txl_error *error);
 
 /* Reads the next `chunk` tokens of the prompt; after the last it is ready to write, or done. */
-txl_status row_read(struct row *row, struct reading_desk *desk, txl_error *error);
+txl_status row_read(struct row *row, struct session_pool *pool, txl_error *error);
 
 /* Remembers the token that its text has drawn.  False when memory is short. */
 bool row_note(struct row *row);
 
-/* The tokens of a row that is done, as the past of another.  False when memory is short. */
-bool row_past(const struct row *row, struct past *past);
+/* The tokens of a row that is done, as the former text of another.  False when memory is short. */
+bool row_former_text(const struct row *row, struct former_text *former);
 
-/* Ends the use of the session of a row that is done; it may become a spare one. */
-void row_leave_session(struct row *row, struct reading_desk *desk);
+/* Ends the use of the session of a row that is done; it may become an idle one. */
+void row_release_session(struct row *row, struct session_pool *pool);
 
-/* Frees a spare session, if there is one, for one of another kind: so there are never more than
+/* Frees an idle session, if there is one, for one of another kind: so there are never more than
  * rows that may be active. */
-void row_drop_spare(struct reading_desk *desk);
+void pool_drop_idle(struct session_pool *pool);
 
 /* How many tokens of the prompt are part of the answer. */
 size_t row_prompt_tokens(const struct row *row);

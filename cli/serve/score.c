@@ -1,4 +1,4 @@
-/* Scores texts alone, each after its context, and sums their regions. */
+/* Scores texts, each after its context alone, and sums their regions. */
 #include "endpoints.h"
 
 #include "answers.h"
@@ -118,12 +118,12 @@ static bool read_items(struct job *job, const json_t *body, struct problem *prob
 
 static bool read_request(struct job *job, const json_t *body, struct problem *problem) {
     struct scoring *s = job->more;
-    struct completion *c = &job->c;
-    int64_t most = job->work->desk.settings.mem_len, mem_len = -1;
+    struct request *c = &job->c;
+    int64_t most = job->work->pool.settings.mem_len, mem_len = -1;
     int32_t n_token = txl_model_n_token(job->work->model.handle);
     c->n = 1;
     c->special = true;
-    c->arithmetic = job->work->desk.settings.arithmetic;
+    c->arithmetic = job->work->pool.settings.arithmetic;
     bool good = body_raw(body, "split", &c->raw, problem) &&
                 body_boolean(body, "stream", &c->stream, problem) &&
                 body_boolean(body, "no_eos", &s->no_eos, problem) &&
@@ -133,7 +133,7 @@ static bool read_request(struct job *job, const json_t *body, struct problem *pr
                 body_integer(body, "mem_len", 0, most, &mem_len, problem) &&
                 body_integer(body, "logprobs", 0, n_token < MOST_TOP ? n_token : MOST_TOP, &c->top,
                              problem);
-    job->settings = job->work->desk.settings;
+    job->settings = job->work->pool.settings;
     job->own_settings =
         (mem_len >= 0 && mem_len != most) || c->arithmetic != job->settings.arithmetic;
     job->settings.arithmetic = c->arithmetic;
@@ -168,13 +168,14 @@ static struct place place_of(const struct job *job, const struct row *row, size_
 }
 
 static json_t *token_object(const struct job *job, const struct row *row, size_t token) {
-    const struct scores *scores = &row->scores;
+    const struct token_scores *scores = &row->scores;
     const struct scoring *s = job->more;
-    const struct teller teller = {.model = job->work->model.handle, .scratch = job->rules.scratch};
+    const struct token_spelling spelling = {.model = job->work->model.handle,
+                                            .scratch = job->rules.scratch};
     const struct place place = place_of(job, row, token);
     size_t at = row_score_of(row, token), length;
     int32_t id = row->ids[at];
-    const char *symbol = txl_model_symbol(teller.model, id, &length);
+    const char *symbol = txl_model_symbol(spelling.model, id, &length);
     double nats = -(double)scores->logprob[at];
     json_t *object = json_pack(
         "{s:I, s:I, s:i, s:o, s:o, s:o, s:o, s:i}", "offset", (json_int_t)place.offset, "length",
@@ -182,30 +183,30 @@ static json_t *token_object(const struct job *job, const struct row *row, size_t
         output_json_bytes(item_of(job, row)->regions.text.data + place.offset, (size_t)place.bytes),
         "nats", real(nats), "entropy", real((double)scores->entropy[at]), "rank",
         (int)scores->rank[at]);
-    if (object && scores->of && model_unit(teller.model) == TXL_UNIT_PIECE)
+    if (object && scores->of && model_unit(spelling.model) == TXL_UNIT_PIECE)
         json_object_set_new(object, "begins", real((double)scores->begins[at]));
     bool good = !s->lists_top || !object ||
-                json_object_set_new(object, "top", answer_top(&teller, row, token)) == 0;
+                json_object_set_new(object, "top", answer_top(&spelling, row, token)) == 0;
     return output_json_if(good, object);
 }
 
 /* Without boundaries, whatever their place, as with --no-eos. */
-static bool is_told(const struct job *job, const struct row *row, size_t token) {
+static bool is_listed(const struct job *job, const struct row *row, size_t token) {
     const struct scoring *s = job->more;
     size_t at = row_score_of(row, token);
     return !isnan(row->scores.logprob[at]) &&
            !(s->no_eos && row->ids[at] == txl_model_eos(job->work->model.handle));
 }
 
-/* The tokens of the text up to `end` that are not yet told, as a list. */
+/* The tokens of the text up to `end` that are not yet listed. */
 static bool write_tokens(const struct job *job, struct row *row, size_t end, struct buffer *out) {
     bool good = answer_append(out, "["), some = false;
-    row->told = row->told > item_of(job, row)->first ? row->told : item_of(job, row)->first;
-    for (; row->told < end && good; row->told++) {
-        if (!is_told(job, row, row->told))
+    row->listed = row->listed > item_of(job, row)->first ? row->listed : item_of(job, row)->first;
+    for (; row->listed < end && good; row->listed++) {
+        if (!is_listed(job, row, row->listed))
             continue;
         good = (!some || answer_append(out, ",")) &&
-               answer_write(out, token_object(job, row, row->told));
+               answer_write(out, token_object(job, row, row->listed));
         some = true;
     }
     return good && answer_append(out, "]");
@@ -225,7 +226,7 @@ static double sum_regions(const struct job *job, const struct row *row) {
                                      .unknown = row->ids[at] == txl_model_unk(model),
                                      .place = &place,
                                      .nats = {-row->scores.logprob[at]}};
-        if (!is_told(job, row, i))
+        if (!is_listed(job, row, i))
             continue;
         region_rows_token(&rows, &token, NULL);
         sum += (double)token.nats[0];
@@ -354,11 +355,11 @@ static json_t *answer_object(const struct job *job) {
 }
 
 /* Of a stream: the new tokens of a text, and at its end also its sums. */
-static bool told(struct job *job, struct row *row) {
+static bool send_new(struct job *job, struct row *row) {
     size_t scored = row->scores.n > row->n_before ? row->scores.n - row->n_before : 0;
     struct buffer out = {0};
     bool good = true;
-    if (row->state != ROW_DONE && (scored <= item_of(job, row)->first || scored <= row->told))
+    if (row->state != ROW_DONE && (scored <= item_of(job, row)->first || scored <= row->listed))
         return true;
     if (row->state == ROW_DONE)
         good = write_item(job, row, &out);
@@ -397,7 +398,7 @@ static void free_scoring(struct job *job) {
     free(s);
 }
 
-static const struct job_kind kind = {.told = told, .finish = finish, .free = free_scoring};
+static const struct job_kind kind = {.send = send_new, .finish = finish, .free = free_scoring};
 
 bool score_take(struct work *work, struct exchange *exchange, const struct text_options *usual,
                 const json_t *body, struct problem *problem) {

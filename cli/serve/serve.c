@@ -331,7 +331,7 @@ static bool open_work(struct server *s, const struct serve_options *o) {
     if (!work_open(w, &settings, (size_t)o->parallel))
         return false;
     if (o->no_prefix_cache)
-        w->desk.prefixes.most = 0;
+        w->pool.prefixes.most = 0;
     w->model.name = base_name(w->model.name);
     if (w->compared.handle)
         w->compared.name = base_name(w->compared.name);

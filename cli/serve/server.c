@@ -69,8 +69,8 @@ static json_t *model_meta(const struct server *s) {
                                            model_sees_both_sides(model), "sampling", sampling));
     /* As the server's sessions have them. */
     good = good && output_json_append(meta, json_pack("{s:i, s:i}", "tgt_len",
-                                                      s->work.desk.settings.tgt_len, "mem_len",
-                                                      s->work.desk.settings.mem_len));
+                                                      s->work.pool.settings.tgt_len, "mem_len",
+                                                      s->work.pool.settings.mem_len));
     if (s->work.compared.name)
         good = good && json_object_set_new(meta, "compared",
                                            output_json_string(s->work.compared.name)) == 0;
@@ -384,10 +384,10 @@ static void take_request(void *context, struct exchange *exchange, const struct 
     http_answer_problem(s->http, exchange, &problem);
 }
 
-static void refuse_body(void *context, struct exchange *exchange, bool alone) {
+static void refuse_body(void *context, struct exchange *exchange, bool too_long) {
     struct server *s = context;
     struct problem problem;
-    if (alone)
+    if (too_long)
         problem_set(&problem, 413, NULL, "a body has at most %d bytes", MOST_BODY);
     else
         problem_set(&problem, 429, NULL, "too many bodies come at the same time; try again");

@@ -208,7 +208,7 @@ bool job_choose_model(struct job *job, const char *learned, bool compares,
     if (compares) {
         txl_settings settings = w->compared_settings;
         settings.arithmetic = job->settings.arithmetic;
-        if (job->own_settings && job->settings.mem_len < w->desk.settings.mem_len)
+        if (job->own_settings && job->settings.mem_len < w->pool.settings.mem_len)
             settings.mem_len = job->settings.mem_len;
         job->settings = settings;
         job->other = w->compared.handle;
@@ -236,21 +236,21 @@ void job_free(struct job *job) {
     id_list_free(&job->rules.banned);
     id_list_free(&job->after_blank);
     txl_decoder_free(job->rules.scratch);
-    completion_free(&job->c);
+    request_free(&job->c);
     job->work->http->release(job->exchange);
     free(job);
 }
 
 /* How the rows are drawn, as txl generate would. */
 static bool open_rules(struct job *job, struct problem *problem) {
-    struct completion *c = &job->c;
+    struct request *c = &job->c;
     const struct work *w = job->work;
     txl_error error;
     struct text_rules *rules = &job->rules;
     *rules = (struct text_rules){.options = &c->options,
                                  .model = &w->model,
                                  .network = job->other ? job->other : w->model.handle,
-                                 .settings = job->own_settings ? job->settings : w->desk.settings,
+                                 .settings = job->own_settings ? job->settings : w->pool.settings,
                                  .raw = c->raw,
                                  .top = c->top > 0 ? (size_t)c->top : 0};
     rules->reading = (struct reading){.both_sides = model_sees_both_sides(&w->model),
@@ -268,7 +268,7 @@ static bool open_rules(struct job *job, struct problem *problem) {
 }
 
 bool job_open_rows(struct job *job, bool scoring, bool detailed, struct problem *problem) {
-    struct completion *c = &job->c;
+    struct request *c = &job->c;
     txl_error error;
     if (!open_rules(job, problem))
         return false;
@@ -286,7 +286,7 @@ bool job_open_rows(struct job *job, bool scoring, bool detailed, struct problem 
                             .scoring = scoring,
                             .in_parts =
                                 c->stream && scoring && is_much(c->prompts[prompt].list.n, c->top),
-                            .alone = job->own_settings,
+                            .own_settings = job->own_settings,
                             .top = c->top,
                             .most = (uint64_t)c->max_tokens};
         if (row->tokens->blank && job->after_blank.n == 0 &&
@@ -296,8 +296,8 @@ bool job_open_rows(struct job *job, bool scoring, bool detailed, struct problem 
         row->first_banned = row->tokens->blank ? &job->after_blank : NULL;
         row->scores.k = c->top > 0 ? (size_t)c->top : 0;
         row->scores.detailed = detailed;
-        row->scores.of = detailed ? job->work->desk.begins : NULL;
-        if (row_open(row, &job->work->model, &c->past, c->special, &error))
+        row->scores.of = detailed ? job->work->pool.begins : NULL;
+        if (row_open(row, &job->work->model, &c->former, c->special, &error))
             return problem_set(problem, 500, NULL, "%s", error.message);
         job->read += row_prompt_tokens(row);
     }
@@ -369,17 +369,17 @@ static struct job *next_job(struct work *w) {
     return best;
 }
 
-/* A session with other settings than the others reads alone. */
+/* A session with other settings than the others is none of the pool. */
 static txl_status start_row(struct work *w, struct job *job, struct row *row, txl_error *error) {
     if (!job->own_settings)
-        return row_start(row, &w->desk, error);
-    row_drop_spare(&w->desk);
-    struct reading_desk other = w->desk;
+        return row_start(row, &w->pool, error);
+    pool_drop_idle(&w->pool);
+    struct session_pool other = w->pool;
     other.of = job->other ? job->other : w->model.handle;
     other.settings = job->settings;
     other.own_settings = true;
-    other.prefixes = (struct prefixes){0};
-    other.n_spare = 0;
+    other.prefixes = (struct prefix_cache){0};
+    other.n_idle = 0;
     return row_start(row, &other, error);
 }
 
@@ -444,18 +444,18 @@ static void hand_over(struct work *w) {
     }
 }
 
-/* What is to be told of a row that went on, and what its end brings. */
-static void tell_row(struct work *w, struct active a) {
+/* What is to be sent of a row that went on, and what its end brings. */
+static void send_row(struct work *w, struct active a) {
     struct job *job = a.job;
     if (job->over)
         return;
-    if (job->c.stream && !job->kind->told(job, a.row)) {
+    if (job->c.stream && !job->kind->send(job, a.row)) {
         fail_for_memory(job);
         return;
     }
     if (a.row->state != ROW_DONE)
         return;
-    row_leave_session(a.row, &w->desk);
+    row_release_session(a.row, &w->pool);
     job->made += a.row->made.n;
     if (++job->n_done < job->n_row)
         return;
@@ -489,12 +489,12 @@ static bool read_some(struct work *w) {
             continue;
         w->turn = (w->turn + i + 1) % w->n_active;
         size_t before = a.row->done;
-        txl_status status = row_read(a.row, &w->desk, &error);
+        txl_status status = row_read(a.row, &w->pool, &error);
         atomic_fetch_add(&w->tokens_read, a.row->done - before);
         if (status)
             fail_job_for(a.job, status, &error);
         else
-            tell_row(w, a);
+            send_row(w, a);
         if (!a.job->over && a.row->state == ROW_WRITING)
             texts_add(&w->texts, &a.row->text);
         return true;
@@ -510,7 +510,7 @@ static void take_token(struct work *w, struct active a) {
     else if (!row_note(a.row))
         fail_for_memory(a.job);
     else
-        tell_row(w, a);
+        send_row(w, a);
     atomic_fetch_add(&w->tokens_made, !text->status && !text->refused);
 }
 
@@ -531,12 +531,12 @@ static bool write_some(struct work *w) {
     return n > 0;
 }
 
-/* Whether a job has to wait for another one that is done alone. */
+/* Whether a job has to wait for another one of a kind that runs one at a time. */
 static bool has_to_wait(const struct work *w, const struct job *job) {
     const struct job *other = w->jobs;
-    if (!job->kind->alone || job->runs > 0)
+    if (!job->kind->one_at_a_time || job->runs > 0)
         return false;
-    while (other && (other->over || !other->kind->alone || other->runs == 0))
+    while (other && (other->over || !other->kind->one_at_a_time || other->runs == 0))
         other = other->next;
     return other != NULL;
 }
@@ -687,36 +687,36 @@ bool work_has_ended(struct work *w) {
 
 /* 64 tokens: 69 MB for 267,735 words.  Where positions count from a segment's end, whole segments.
  */
-static void choose_chunk(struct reading_desk *desk, size_t n_token) {
+static void choose_chunk(struct session_pool *pool, size_t n_token) {
     enum { USUAL = 64, MOST_NUMBERS = 1 << 26 };
-    size_t tgt_len = (size_t)desk->settings.tgt_len;
-    desk->apart = txl_session_reach(desk->fresh) == UINT64_MAX;
-    desk->chunk = USUAL;
-    if (desk->apart && tgt_len <= USUAL)
-        desk->chunk = USUAL / tgt_len * tgt_len;
-    else if (desk->apart && tgt_len * n_token <= MOST_NUMBERS)
-        desk->chunk = tgt_len;
+    size_t tgt_len = (size_t)pool->settings.tgt_len;
+    pool->by_segment = txl_session_reach(pool->unfed) == UINT64_MAX;
+    pool->chunk = USUAL;
+    if (pool->by_segment && tgt_len <= USUAL)
+        pool->chunk = USUAL / tgt_len * tgt_len;
+    else if (pool->by_segment && tgt_len * n_token <= MOST_NUMBERS)
+        pool->chunk = tgt_len;
 }
 
-static bool open_desk(struct work *w, const txl_settings *settings) {
-    struct reading_desk *desk = &w->desk;
+static bool open_pool(struct work *w, const txl_settings *settings) {
+    struct session_pool *pool = &w->pool;
     size_t n_token = (size_t)txl_model_n_token(w->model.handle);
-    *desk = (struct reading_desk){.model = &w->model, .of = w->model.handle, .settings = *settings};
-    if (!session_open(&w->model, settings, &desk->fresh))
+    *pool = (struct session_pool){.model = &w->model, .of = w->model.handle, .settings = *settings};
+    if (!session_open(&w->model, settings, &pool->unfed))
         return false;
-    txl_session_settings(desk->fresh, &desk->settings);
+    txl_session_settings(pool->unfed, &pool->settings);
     /* The first copy has the position rows computed, which all share: no text waits for them. */
     txl_error error;
-    if (!terminal_report(txl_session_copy(desk->fresh, &desk->spare[0], &error), &error))
+    if (!terminal_report(txl_session_copy(pool->unfed, &pool->idle[0], &error), &error))
         return false;
-    desk->n_spare = 1;
-    choose_chunk(desk, n_token);
-    desk->logprob = calloc(desk->chunk * n_token, sizeof *desk->logprob);
+    pool->n_idle = 1;
+    choose_chunk(pool, n_token);
+    pool->logprob = calloc(pool->chunk * n_token, sizeof *pool->logprob);
     const bool parts = model_unit(w->model.handle) != TXL_UNIT_WORD;
-    desk->begins = parts ? words_boundaries(w->model.handle) : NULL;
-    if (parts && !desk->begins)
+    pool->begins = parts ? words_boundaries(w->model.handle) : NULL;
+    if (parts && !pool->begins)
         return terminal_error("out of memory");
-    if (!desk->logprob)
+    if (!pool->logprob)
         return terminal_error("out of memory");
     return true;
 }
@@ -729,19 +729,19 @@ static bool check_compared(struct work *w) {
     if (!session_open(&w->compared, &w->compared_settings, &session))
         return false;
     txl_session_settings(session, &w->compared_settings);
-    bool apart = txl_session_reach(session) == UINT64_MAX;
+    bool by_segment = txl_session_reach(session) == UINT64_MAX;
     txl_session_free(session);
-    return apart == w->desk.apart ||
+    return by_segment == w->pool.by_segment ||
            terminal_error("--compare: the positions of %s and %s count from different places",
                           w->model.name, w->compared.name);
 }
 
 bool work_open(struct work *w, const txl_settings *settings, size_t parallel) {
     w->end = &w->first;
-    pasts_open(&w->pasts);
+    former_texts_open(&w->former_texts);
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->changed, NULL);
-    if (!open_desk(w, settings) || !check_compared(w))
+    if (!open_pool(w, settings) || !check_compared(w))
         return false;
     uint64_t bytes = txl_session_bytes(w->model.handle, settings);
     uint64_t fit = ROWS_BYTES / bytes, kept = PREFIXES_BYTES / bytes;
@@ -749,7 +749,7 @@ bool work_open(struct work *w, const txl_settings *settings, size_t parallel) {
     if (w->parallel < parallel)
         terminal_note("%zu texts at a time instead of %zu: the memory of each takes %.1f GB",
                       w->parallel, parallel, (double)bytes / 1e9);
-    w->desk.prefixes.most = kept < MOST_PREFIXES ? (size_t)kept : MOST_PREFIXES;
+    w->pool.prefixes.most = kept < MOST_PREFIXES ? (size_t)kept : MOST_PREFIXES;
     return true;
 }
 
@@ -766,14 +766,14 @@ void work_join(struct work *w) {
 }
 
 void work_close(struct work *w) {
-    prefixes_free(&w->desk.prefixes);
-    pasts_close(&w->pasts);
-    for (size_t i = 0; i < w->desk.n_spare; i++)
-        txl_session_free(w->desk.spare[i]);
+    prefix_cache_free(&w->pool.prefixes);
+    former_texts_close(&w->former_texts);
+    for (size_t i = 0; i < w->pool.n_idle; i++)
+        txl_session_free(w->pool.idle[i]);
     learned_free(w->learned);
-    txl_session_free(w->desk.fresh);
-    free(w->desk.begins);
-    free(w->desk.logprob);
+    txl_session_free(w->pool.unfed);
+    free(w->pool.begins);
+    free(w->pool.logprob);
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->lock);
 }

@@ -30,7 +30,7 @@ struct job {
     struct work *work;
     struct exchange *exchange;
     const struct job_kind *kind;
-    struct completion c;
+    struct request c;
     struct text_rules rules; /* of its rows */
     struct id_list
         after_blank;  /* what the first token may not be if the prompt ends with a blank */
@@ -56,10 +56,10 @@ struct job {
 struct job_kind {
     bool (*run)(struct job *job); /* of a job without rows: does some of it, at the end answers;
                                      true: all */
-    bool (*told)(struct job *job, struct row *row); /* of a stream: the row has something new */
+    bool (*send)(struct job *job, struct row *row); /* of a stream: the row has something new */
     bool (*finish)(struct job *job);                /* all rows are done: answers */
     void (*free)(struct job *job);                  /* what is in `more` */
-    bool alone; /* without rows: the next one begins when this one is done */
+    bool one_at_a_time; /* without rows: the next one begins when this one is done */
 };
 
 struct work {
@@ -68,8 +68,8 @@ struct work {
                                      their files' names, no folders */
     txl_settings compared_settings;
     char fingerprint[64], compared_fingerprint[64];
-    struct reading_desk desk;
-    struct pasts pasts;
+    struct session_pool pool;
+    struct former_texts former_texts;
     size_t parallel;
 
     struct background answers; /* large ones */

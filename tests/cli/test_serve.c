@@ -197,51 +197,52 @@ TEST(bodies_and_answers_have_the_bounds_that_help_states) {
 /* ---- Former answers ----------------------------------------------------------------------------
  */
 
-static void put(struct pasts *pasts, uint64_t name, size_t n) {
-    struct past past = {.list = {.ids = calloc(n, sizeof(int32_t)), .n = n, .capacity = n}};
-    assert_non_null(past.list.ids);
-    pasts_keep(pasts, name, 0, &past);
+static void put(struct former_texts *texts, uint64_t name, size_t n) {
+    struct former_text former = {
+        .list = {.ids = calloc(n, sizeof(int32_t)), .n = n, .capacity = n}};
+    assert_non_null(former.list.ids);
+    former_texts_keep(texts, name, 0, &former);
 }
 
-static size_t length_of(struct pasts *pasts, uint64_t name) {
-    char text[PAST_NAME];
-    struct past past;
-    past_name(name, text);
-    assert_true(pasts_find(pasts, text, &past));
-    size_t n = past.list.n;
-    past_free(&past);
+static size_t length_of(struct former_texts *texts, uint64_t name) {
+    char text[ANSWER_NAME];
+    struct former_text former;
+    answer_name(name, text);
+    assert_true(former_texts_find(texts, text, &former));
+    size_t n = former.list.n;
+    former_text_free(&former);
     return n;
 }
 
 TEST(the_last_1024_texts_are_kept) {
-    struct pasts *pasts = calloc(1, sizeof *pasts);
-    assert_non_null(pasts);
-    pasts_open(pasts);
+    struct former_texts *texts = calloc(1, sizeof *texts);
+    assert_non_null(texts);
+    former_texts_open(texts);
     for (uint64_t name = 1; name <= 1024; name++)
-        put(pasts, name, 1);
-    assert_int_equal(length_of(pasts, 1), 1);
-    put(pasts, 1025, 1);
-    assert_int_equal(length_of(pasts, 1), 0);
-    assert_int_equal(length_of(pasts, 2), 1);
-    assert_int_equal(length_of(pasts, 1025), 1);
-    pasts_close(pasts);
-    free(pasts);
+        put(texts, name, 1);
+    assert_int_equal(length_of(texts, 1), 1);
+    put(texts, 1025, 1);
+    assert_int_equal(length_of(texts, 1), 0);
+    assert_int_equal(length_of(texts, 2), 1);
+    assert_int_equal(length_of(texts, 1025), 1);
+    former_texts_close(texts);
+    free(texts);
 }
 
 TEST(the_kept_texts_have_4194304_tokens) {
-    struct pasts *pasts = calloc(1, sizeof *pasts);
-    assert_non_null(pasts);
-    pasts_open(pasts);
-    put(pasts, 1, 1 << 20);
-    put(pasts, 2, 3 << 20);
-    assert_int_equal(length_of(pasts, 1), 1 << 20);
-    put(pasts, 3, 1);
-    assert_int_equal(length_of(pasts, 1), 0);
-    assert_int_equal(length_of(pasts, 2), 3 << 20);
-    put(pasts, 4, (1 << 20) - 1);
-    assert_int_equal(length_of(pasts, 2), 3 << 20);
-    pasts_close(pasts);
-    free(pasts);
+    struct former_texts *texts = calloc(1, sizeof *texts);
+    assert_non_null(texts);
+    former_texts_open(texts);
+    put(texts, 1, 1 << 20);
+    put(texts, 2, 3 << 20);
+    assert_int_equal(length_of(texts, 1), 1 << 20);
+    put(texts, 3, 1);
+    assert_int_equal(length_of(texts, 1), 0);
+    assert_int_equal(length_of(texts, 2), 3 << 20);
+    put(texts, 4, (1 << 20) - 1);
+    assert_int_equal(length_of(texts, 2), 3 << 20);
+    former_texts_close(texts);
+    free(texts);
 }
 
 int main(void) {

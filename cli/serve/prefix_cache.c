@@ -1,6 +1,6 @@
 /* The kept beginnings of texts: of sessions the one that was not used longest goes first, of
  * answers the oldest. */
-#include "prefixes.h"
+#include "prefix_cache.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 static void forget(struct prefix *p) {
     txl_session_free(p->session);
-    scores_free(&p->scores);
+    token_scores_free(&p->scores);
     free(p->ids);
     *p = (struct prefix){0};
 }
@@ -21,7 +21,7 @@ static bool suffices(const struct prefix *p, const struct prefix_need *need) {
                              (p->scores.detailed || !need->scores->detailed));
 }
 
-static struct prefix *find(struct prefixes *all, const struct prefix_need *need) {
+static struct prefix *find(struct prefix_cache *all, const struct prefix_need *need) {
     struct prefix *best = NULL;
     for (size_t i = 0; i < all->most; i++)
         if (suffices(&all->list[i], need) && (!best || all->list[i].n > best->n))
@@ -31,7 +31,7 @@ static struct prefix *find(struct prefixes *all, const struct prefix_need *need)
     return best;
 }
 
-struct prefix *prefixes_find(struct prefixes *all, const struct prefix_need *need) {
+struct prefix *prefix_cache_find(struct prefix_cache *all, const struct prefix_need *need) {
     struct prefix *p = find(all, need);
     all->asked++;
     all->found += p != NULL;
@@ -40,7 +40,7 @@ struct prefix *prefixes_find(struct prefixes *all, const struct prefix_need *nee
 
 /* A free place, or that of the one not used for longest; first of all one that says less about the
  * same ids. */
-static struct prefix *choose_place(struct prefixes *all, const struct prefix_need *need) {
+static struct prefix *choose_place(struct prefix_cache *all, const struct prefix_need *need) {
     struct prefix *place = &all->list[0];
     for (size_t i = 0; i < all->most; i++) {
         struct prefix *p = &all->list[i];
@@ -52,7 +52,8 @@ static struct prefix *choose_place(struct prefixes *all, const struct prefix_nee
     return place;
 }
 
-void prefixes_keep(struct prefixes *all, const struct prefix_need *need, txl_session *session) {
+void prefix_cache_keep(struct prefix_cache *all, const struct prefix_need *need,
+                       txl_session *session) {
     const struct prefix *known = all->most > 0 ? find(all, need) : NULL;
     if (all->most == 0 || (known && known->n == need->n))
         return;
@@ -69,61 +70,64 @@ void prefixes_keep(struct prefixes *all, const struct prefix_need *need, txl_ses
     if (!need->scores)
         return;
     p->scored = true;
-    p->scores = (struct scores){
+    p->scores = (struct token_scores){
         .k = need->scores->k, .detailed = need->scores->detailed, .of = need->scores->of};
-    if (!scores_add_first(&p->scores, need->scores, need->n))
+    if (!token_scores_add_first(&p->scores, need->scores, need->n))
         forget(p);
 }
 
-void prefixes_free(struct prefixes *all) {
+void prefix_cache_free(struct prefix_cache *all) {
     for (size_t i = 0; i < MOST_PREFIXES; i++)
         forget(&all->list[i]);
 }
 
 /* ---- Former answers ------------------------------------------------------------------------ */
 
-void past_name(uint64_t name, char text[PAST_NAME]) {
-    snprintf(text, PAST_NAME, "cmpl-%016" PRIx64, name);
+void answer_name(uint64_t name, char text[ANSWER_NAME]) {
+    snprintf(text, ANSWER_NAME, "cmpl-%016" PRIx64, name);
 }
 
-void past_free(struct past *past) {
-    id_list_free(&past->list);
-    *past = (struct past){0};
+void former_text_free(struct former_text *former) {
+    id_list_free(&former->list);
+    *former = (struct former_text){0};
 }
 
-void pasts_open(struct pasts *all) {
-    *all = (struct pasts){0};
+void former_texts_open(struct former_texts *all) {
+    *all = (struct former_texts){0};
     pthread_mutex_init(&all->lock, NULL);
 }
 
-static void forget_oldest(struct pasts *all) {
-    struct past *past = &all->list[all->first].past;
-    all->n_ids -= past->list.n;
-    past_free(past);
-    all->first = (all->first + 1) % MOST_PASTS;
+static void forget_oldest(struct former_texts *all) {
+    struct former_text *former = &all->list[all->first].former;
+    all->n_ids -= former->list.n;
+    former_text_free(former);
+    all->first = (all->first + 1) % MOST_FORMER_TEXTS;
     all->n--;
 }
 
-void pasts_close(struct pasts *all) {
+void former_texts_close(struct former_texts *all) {
     while (all->n > 0)
         forget_oldest(all);
     pthread_mutex_destroy(&all->lock);
 }
 
-void pasts_keep(struct pasts *all, uint64_t name, size_t choice, struct past *past) {
+void former_texts_keep(struct former_texts *all, uint64_t name, size_t choice,
+                       struct former_text *former) {
     pthread_mutex_lock(&all->lock);
-    while (all->n > 0 && (all->n == MOST_PASTS || all->n_ids + past->list.n > MOST_PAST_TOKENS))
+    while (all->n > 0 &&
+           (all->n == MOST_FORMER_TEXTS || all->n_ids + former->list.n > MOST_FORMER_TOKENS))
         forget_oldest(all);
-    all->list[(all->first + all->n++) % MOST_PASTS] = (struct kept_past){name, choice, *past};
-    all->n_ids += past->list.n;
+    all->list[(all->first + all->n++) % MOST_FORMER_TEXTS] =
+        (struct kept_text){name, choice, *former};
+    all->n_ids += former->list.n;
     pthread_mutex_unlock(&all->lock);
-    *past = (struct past){0};
+    *former = (struct former_text){0};
 }
 
 /* Whether the text names choice K of the answer; without ":K" it names the first. */
-static bool is_named(const struct kept_past *kept, const char *text) {
-    char name[PAST_NAME];
-    past_name(kept->name, name);
+static bool is_named(const struct kept_text *kept, const char *text) {
+    char name[ANSWER_NAME];
+    answer_name(kept->name, name);
     size_t n = strlen(name);
     if (kept->choice == 0 && strcmp(name, text) == 0)
         return true;
@@ -131,17 +135,17 @@ static bool is_named(const struct kept_past *kept, const char *text) {
     return strcmp(name, text) == 0;
 }
 
-bool pasts_find(struct pasts *all, const char *name, struct past *past) {
+bool former_texts_find(struct former_texts *all, const char *name, struct former_text *former) {
     bool good = true;
-    *past = (struct past){0};
+    *former = (struct former_text){0};
     pthread_mutex_lock(&all->lock);
-    for (size_t i = 0; i < all->n && past->list.n == 0 && good; i++) {
-        const struct kept_past *kept = &all->list[(all->first + i) % MOST_PASTS];
+    for (size_t i = 0; i < all->n && former->list.n == 0 && good; i++) {
+        const struct kept_text *kept = &all->list[(all->first + i) % MOST_FORMER_TEXTS];
         if (!is_named(kept, name))
             continue;
-        *past = (struct past){.context = kept->past.context, .tail = kept->past.tail};
-        for (size_t k = 0; k < kept->past.list.n && good; k++)
-            good = id_list_add(&past->list, kept->past.list.ids[k]);
+        *former = (struct former_text){.context = kept->former.context, .tail = kept->former.tail};
+        for (size_t k = 0; k < kept->former.list.n && good; k++)
+            good = id_list_add(&former->list, kept->former.list.ids[k]);
     }
     pthread_mutex_unlock(&all->lock);
     return good;

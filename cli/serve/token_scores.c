@@ -1,5 +1,5 @@
 /* Lists of scores. */
-#include "scores.h"
+#include "token_scores.h"
 
 #include "cli/score/distribution.h"
 
@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-void scores_free(struct scores *s) {
+void token_scores_free(struct token_scores *s) {
     free(s->logprob);
     free(s->top_ids);
     free(s->top_logprobs);
     free(s->entropy);
     free(s->rank);
     free(s->begins);
-    *s = (struct scores){.k = s->k, .detailed = s->detailed, .of = s->of};
+    *s = (struct token_scores){.k = s->k, .detailed = s->detailed, .of = s->of};
 }
 
 static bool grow(void *list, size_t room, size_t size) {
@@ -26,7 +26,7 @@ static bool grow(void *list, size_t room, size_t size) {
 }
 
 /* Makes room for n more. */
-static bool reserve(struct scores *s, size_t n) {
+static bool reserve(struct token_scores *s, size_t n) {
     if (s->room - s->n >= n)
         return true;
     size_t room = s->n + n + s->n / 2 + 16;
@@ -41,7 +41,7 @@ static bool reserve(struct scores *s, size_t n) {
     return good;
 }
 
-bool scores_add_none(struct scores *s) {
+bool token_scores_add_none(struct token_scores *s) {
     if (!reserve(s, 1))
         return false;
     s->logprob[s->n] = NAN;
@@ -59,7 +59,7 @@ bool scores_add_none(struct scores *s) {
     return true;
 }
 
-bool scores_add(struct scores *s, int32_t id, const float *logprob, int32_t n_token) {
+bool token_scores_add(struct token_scores *s, int32_t id, const float *logprob, int32_t n_token) {
     if (!reserve(s, 1))
         return false;
     int32_t *top = s->k > 0 ? s->top_ids + s->n * s->k : NULL;
@@ -78,8 +78,8 @@ bool scores_add(struct scores *s, int32_t id, const float *logprob, int32_t n_to
     return true;
 }
 
-bool scores_add_drawn(struct scores *s, int32_t id, float logprob, const int32_t *top_ids,
-                      const float *top_logprobs) {
+bool token_scores_add_drawn(struct token_scores *s, int32_t id, float logprob,
+                            const int32_t *top_ids, const float *top_logprobs) {
     if (!reserve(s, 1))
         return false;
     s->logprob[s->n] = logprob;
@@ -99,7 +99,7 @@ bool scores_add_drawn(struct scores *s, int32_t id, float logprob, const int32_t
     return true;
 }
 
-bool scores_add_first(struct scores *s, const struct scores *other, size_t n) {
+bool token_scores_add_first(struct token_scores *s, const struct token_scores *other, size_t n) {
     if (!reserve(s, n))
         return false;
     for (size_t i = 0; i < n; i++, s->n++) {
