@@ -2,7 +2,7 @@
  * all of them; each is what it would be by itself.  A text that ends makes room for the next
  * prompt. Texts are printed in the order of their lines, so finished ones wait for those before
  * them. */
-#include "cli/io/input.h"
+#include "cli/io/json_lines.h"
 #include "cli/io/output.h"
 #include "cli/io/signals.h"
 #include "cli/io/terminal.h"

@@ -3,66 +3,12 @@
 #define CLI_INPUT_H
 
 #include "lib/base/memory.h"
-#include "txl.h"
+#include "unwrap.h"
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
-
-/* ---- Wrapped lines --------------------------------------------------------------------- */
-
-/* Text whose lines were wrapped at a width: the lines of a paragraph are joined again.
- *
- * A line ends its paragraph if the first word of the next one would have fitted into it, or if the
- * next line is blank or indented. */
-
-/* Lines wider than this were not wrapped. */
-#define WRAP_MOST 100
-/* Shorter lines look like verse or a list. */
-#define WRAP_LEAST 40
-
-/* How the start of a text is wrapped. */
-struct wrap {
-    unsigned
-        width;     /* of the longest line that is no wider than WRAP_MOST; if there is none, that */
-    uint64_t line; /* the number of that line, from 1; 0: there is none */
-    bool seen;     /* most line ends are those of wrapped lines, of WRAP_LEAST columns and more */
-    bool doubtful; /* of many line ends within paragraphs, or what may be some, few join lines */
-    bool unbroken; /* most line ends that would join lines follow lines wider than WRAP_MOST */
-};
-
-struct wrap wrap_measure(const char *text, size_t length);
-
-struct unwrapper {
-    unsigned width; /* the wrap; 0: nothing is joined */
-
-    /* Receive the text in order: bytes as they are, and line ends that join lines, of so many bytes
-     * with the white space before them.  What they return, unless it is TXL_OK, ends the call. */
-    txl_status (*text)(void *context, const char *text, size_t length, txl_error *error);
-    txl_status (*join)(void *context, unsigned bytes, txl_error *error);
-    /* The same of line ends that stay, where blanks are before them: these are dropped. */
-    txl_status (*end)(void *context, unsigned bytes, txl_error *error);
-    void *context;
-
-    size_t column;    /* of the line: its code points so far */
-    bool begun;       /* it has more than white space */
-    char blanks[256]; /* held white space, which may be the line's last, and its end */
-    unsigned n_blanks;
-    bool ended; /* the held white space ends the line */
-    char word[4 * WRAP_MOST + 4];
-    size_t n_word;     /* bytes of the next line's first word so far */
-    size_t word_width; /* its code points */
-};
-
-txl_status unwrap_feed(struct unwrapper *unwrapper, const char *text, size_t length,
-                       txl_error *error);
-
-/* The text has ended: passes on what was held.  Another text, wrapped at `width`, may follow. */
-txl_status unwrap_finish(struct unwrapper *unwrapper, unsigned width, txl_error *error);
-
-/* ---- Input ----------------------------------------------------------------------------- */
 
 enum { INVALID_REFUSE, INVALID_REPLACE };
 
@@ -87,7 +33,7 @@ struct input {
     bool failed;    /* a read failed, with the error printed */
     unsigned
         wrap;    /* the width at which its lines were wrapped that are to be joined; 0: none are */
-    int packing; /* enum packing of input.c */
+    int packing; /* enum packing */
     struct unpacker *unpacker; /* NULL: the file is read as it is */
     void *iconv;               /* NULL: the text is UTF-8, or bytes */
     struct buffer raw;         /* what was read and waits to be converted */
@@ -152,41 +98,5 @@ bool input_is_piped(void);
 /* Whether standard input is a pipe with bytes that can be read at once, or a file that nobody has
  * read from: of a loop over its lines the rest is none of the program's. */
 bool input_has_text(void);
-
-/* ---- JSON objects, a line each --------------------------------------------------------- */
-
-/* From a file or from a program that waits for the answers. */
-
-/* The longest line. */
-#define JSON_LINE_BYTES (1 << 20)
-
-struct json_lines {
-    struct input input;
-    struct buffer bytes; /* what was read; from `at` on it is not yet taken */
-    size_t at, searched; /* so many bytes from there on have no line end */
-    bool too_long;       /* the line's begin was dropped */
-    bool ended;
-    uint64_t line; /* the number of the last line, from 1 */
-    uint64_t used; /* bytes of the input up to its end */
-};
-
-enum json_line {
-    JSON_LINE_OBJECT,
-    JSON_LINE_WRONG,   /* it is no object, or too long, with the error printed */
-    JSON_LINE_NOT_YET, /* to go on would be to wait */
-    JSON_LINE_END,     /* there are no more, or a signal asked to stop */
-    JSON_LINE_FAILED   /* reading failed, with the error printed */
-};
-
-/* Parses a line.  NULL if it is no object: `wrong` then says why, or is "" if memory is short. */
-json_t *json_line_object(const char *text, size_t length, char *wrong, size_t size);
-
-/* False with the error printed. */
-bool json_lines_open(struct json_lines *lines, const char *path);
-void json_lines_close(struct json_lines *lines);
-
-/* Takes the next line that is not blank, with `wait` also if it has not come yet; a byte order mark
- * before the first is left out.  The object is the caller's. */
-enum json_line json_lines_next(struct json_lines *lines, bool wait, json_t **object);
 
 #endif

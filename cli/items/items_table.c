@@ -4,6 +4,7 @@
 #include "items_rows.h"
 
 #include "cli/io/input.h"
+#include "cli/io/json_lines.h"
 #include "cli/io/output.h"
 #include "cli/io/signals.h"
 #include "cli/io/terminal.h"

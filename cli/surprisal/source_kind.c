@@ -1,10 +1,10 @@
 /* Looks at the beginning of an input to tell tables from texts. */
 #include "source_kind.h"
+#include "cli/io/input.h"
 #include "cli/io/terminal.h"
 #include "lib/base/white_space.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,25 +38,6 @@ static int handle_of(const char *path) {
 }
 
 /* ---- The first line ----------------------------------------------------------------------- */
-
-/* Puts a file with all that comes in the place of what cannot be read twice. */
-static bool make_seekable(int handle) {
-    char buffer[1 << 16];
-    ssize_t n;
-    if (lseek(handle, 0, SEEK_CUR) >= 0)
-        return true;
-    FILE *file = tmpfile();
-    bool good = file;
-    while (good && (n = read(handle, buffer, sizeof buffer)) != 0)
-        good = n > 0 ? fwrite(buffer, 1, (size_t)n, file) == (size_t)n : errno == EINTR;
-    good = good && fflush(file) == 0 && lseek(fileno(file), 0, SEEK_SET) == 0 &&
-           dup2(fileno(file), handle) == handle;
-    if (!good)
-        terminal_error("temporary file of the text: %s", strerror(errno));
-    if (file)
-        fclose(file);
-    return good;
-}
 
 /* Whether --columns calls a column so. */
 static bool is_given(const struct string_list *columns, const char *name, size_t length) {
@@ -104,7 +85,8 @@ bool source_is_table(const char *path, const struct string_list *columns, bool *
     if (handle < 0)
         return true;
     char *text = malloc(HEADER);
-    bool good = text ? make_seekable(handle) : terminal_error("out of memory");
+    struct input input = {.name = "standard input", .handle = handle};
+    bool good = text ? input_make_seekable(&input) : terminal_error("out of memory");
     if (good) {
         const ssize_t n = pread(handle, text, HEADER, lseek(handle, 0, SEEK_CUR));
         *is_table = n > 0 && begins_as_table(text, (size_t)n, columns);

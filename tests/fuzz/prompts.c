@@ -4,7 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/generate/generate.h"
-#include "cli/io/input.h"
+#include "cli/io/json_lines.h"
 
 #include <string.h>
 
