@@ -281,28 +281,28 @@ static inline void fetch_block(const uint16_t *left, size_t blocks) {
         __builtin_prefetch(left + i, 0, 2);
 }
 
-static void bf16_multiply(const struct pack *a, const struct pack *b, size_t k, size_t i_first,
-                          size_t i_end, size_t j_first, size_t j_end, bool add, float *c,
-                          size_t ldc) {
-    const size_t depth = bf16_blocks(k), lda = bf16_blocks(a->k) * BF16_BLOCK;
+static void bf16_multiply(const struct pack *a, const struct pack *b,
+                          const struct product_part *product) {
+    const struct product_part x = *product;
+    const size_t depth = bf16_blocks(x.k), lda = bf16_blocks(a->k) * BF16_BLOCK;
     const size_t ldb = bf16_blocks(b->k) * BF16_BLOCK;
     bf16_begin();
     for (size_t d = 0; d < depth || d == 0; d += BF16_CHUNK) {
         size_t part = depth - d < BF16_CHUNK ? depth - d : BF16_CHUNK;
-        for (size_t j = j_first; j < j_end; j += BF16_TILE_COLUMNS) {
+        for (size_t j = x.j_first; j < x.j_end; j += BF16_TILE_COLUMNS) {
             const uint16_t *right =
                 (const uint16_t *)b->elements + j / BF16_ROWS * ldb + d * BF16_BLOCK;
-            size_t columns = j_end - j < BF16_TILE_COLUMNS ? j_end - j : BF16_TILE_COLUMNS;
-            for (size_t i = i_first; i < i_end; i += BF16_TILE_ROWS) {
-                size_t rows = i_end - i < BF16_TILE_ROWS ? i_end - i : BF16_TILE_ROWS;
+            size_t columns = x.j_end - j < BF16_TILE_COLUMNS ? x.j_end - j : BF16_TILE_COLUMNS;
+            for (size_t i = x.i_first; i < x.i_end; i += BF16_TILE_ROWS) {
+                size_t rows = x.i_end - i < BF16_TILE_ROWS ? x.i_end - i : BF16_TILE_ROWS;
                 const uint16_t *left = (const uint16_t *)a->elements + i / BF16_ROWS * lda +
                                        d * BF16_BLOCK + i % BF16_ROWS * BF16_DEPTH;
-                fetch_tile(BF16_TILE_ROWS, c + (i + BF16_TILE_ROWS) * ldc + j, i + BF16_TILE_ROWS,
-                           i_end, columns, ldc);
-                if (BF16_FETCHES && j == j_first && i % BF16_ROWS == 0 && i + BF16_ROWS < i_end)
+                fetch_tile(BF16_TILE_ROWS, x.c + (i + BF16_TILE_ROWS) * x.ldc + j,
+                           i + BF16_TILE_ROWS, x.i_end, columns, x.ldc);
+                if (BF16_FETCHES && j == x.j_first && i % BF16_ROWS == 0 && i + BF16_ROWS < x.i_end)
                     fetch_block(left + lda, part);
-                bf16_any_tile(rows, columns, part, left, lda, right, ldb, add || d > 0,
-                              c + i * ldc + j, ldc);
+                bf16_any_tile(rows, columns, part, left, lda, right, ldb, x.add || d > 0,
+                              x.c + i * x.ldc + j, x.ldc);
             }
         }
     }
@@ -334,40 +334,41 @@ static void narrow_bf16(const float *in, size_t n, uint16_t *out) {
     }
 }
 
-/* C[rows, n] (+)= A B for `rows` rows of A, in tiles of `vectors` vectors of columns. */
+/* Computes `rows` rows of C from row i on, in tiles of `vectors` vectors of columns. */
 static inline __attribute__((always_inline)) void
-bf16_rows(const int rows, const int vectors, size_t n, size_t k, const uint16_t *a, size_t lda,
-          const uint16_t *b, size_t ldb, bool add, float *c, size_t ldc) {
-    struct pairs_a left = {a, lda, 0};
+bf16_rows(const int rows, const int vectors, const struct multiply_call x, size_t i) {
+    const uint16_t *b = x.b;
+    float *c = x.c + i * x.ldc;
+    struct pairs_a left = {(const uint16_t *)x.a + i * x.lda, x.lda, 0};
     size_t j = 0;
-    for (; j + (size_t)vectors * LANES <= n; j += (size_t)vectors * LANES) {
-        struct pairs_b right = {b + 2 * j, 2 * ldb, 2 * LANES, 0};
-        tile_of_pairs(rows, vectors, 1, k / 2, left, right, add, c + j, ldc);
+    for (; j + (size_t)vectors * LANES <= x.n; j += (size_t)vectors * LANES) {
+        struct pairs_b right = {b + 2 * j, 2 * x.ldb, 2 * LANES, 0};
+        tile_of_pairs(rows, vectors, 1, x.k / 2, left, right, x.add, c + j, x.ldc);
     }
-    for (; j < n; j += LANES) {
-        struct pairs_b right = {b + 2 * j, 2 * ldb, 2 * LANES, 0};
-        tile_of_pairs(rows, 1, 1, k / 2, left, right, add, c + j, ldc);
+    for (; j < x.n; j += LANES) {
+        struct pairs_b right = {b + 2 * j, 2 * x.ldb, 2 * LANES, 0};
+        tile_of_pairs(rows, 1, 1, x.k / 2, left, right, x.add, c + j, x.ldc);
     }
 }
 
-static void multiply_bf16(size_t m, size_t n, size_t k, const uint16_t *a, size_t lda,
-                          const uint16_t *b, size_t ldb, bool add, float *c, size_t ldc,
-                          const void *next) {
+static void multiply_bf16(const struct multiply_call *call) {
+    const struct multiply_call x = *call;
     size_t i = 0;
 #if defined(MULTIPLY_BF16)
-    i = m / 16 * 16;
+    i = x.m / 16 * 16;
     if (i > 0)
-        MULTIPLY_BF16(i, n, k, a, lda, b, ldb, add, c, ldc, next);
+        MULTIPLY_BF16(x, i);
 #endif
-    for (size_t at = 0, rows; i < m; i += rows) {
-        rows = m - i < 4 ? 1 : 4;
+    for (size_t at = 0, rows; i < x.m; i += rows) {
+        rows = x.m - i < 4 ? 1 : 4;
         /* A part before each tile: all of it at once would keep the tiles' own loads waiting. */
-        for (size_t end = n * k * sizeof *b * (i + rows) / m; next && at < end; at += 64)
-            __builtin_prefetch((const char *)next + at, 0, 2);
+        for (size_t end = x.n * x.k * sizeof(uint16_t) * (i + rows) / x.m; x.next && at < end;
+             at += 64)
+            __builtin_prefetch((const char *)x.next + at, 0, 2);
         if (rows == 4)
-            bf16_rows(4, 4, n, k, a + i * lda, lda, b, ldb, add, c + i * ldc, ldc);
+            bf16_rows(4, 4, x, i);
         else
-            bf16_rows(1, 4, n, k, a + i * lda, lda, b, ldb, add, c + i * ldc, ldc);
+            bf16_rows(1, 4, x, i);
     }
 }
 

@@ -134,43 +134,39 @@ f32_any_tile(const bool packed, size_t rows, size_t columns, size_t k, const flo
         memcpy(c + r * ldc, aside + r * WIDTH, columns * sizeof *c);
 }
 
-/* Computes rows [i_first, i_end) and columns [j_first, j_end) of C.  Row i of A begins at
- * a[i * lda]; if `packed`, the block of F32_TILE_ROWS rows from row i on begins there. */
+/* Computes a part of C.  Row i of A begins at a[i * lda]; if `packed`, the block of F32_TILE_ROWS
+ * rows from row i on begins there. */
 static inline __attribute__((always_inline)) void f32_tiles(const bool packed, const float *a,
                                                             size_t lda, const struct pack *b,
-                                                            size_t k, size_t i_first, size_t i_end,
-                                                            size_t j_first, size_t j_end, bool add,
-                                                            float *c, size_t ldc) {
+                                                            const struct product_part x) {
     const size_t width = F32_TILE_VECTORS * LANES, ldb = b->k * LANES;
-    const size_t parts = k > F32_CHUNK ? (k + F32_CHUNK - 1) / F32_CHUNK : 1;
-    const size_t chunk = k > 0 ? (k + parts - 1) / parts : 1;
-    for (size_t d = 0; d < k || d == 0; d += chunk) {
-        size_t part = k - d < chunk ? k - d : chunk;
-        for (size_t j = j_first; j < j_end; j += width) {
+    const size_t parts = x.k > F32_CHUNK ? (x.k + F32_CHUNK - 1) / F32_CHUNK : 1;
+    const size_t chunk = x.k > 0 ? (x.k + parts - 1) / parts : 1;
+    for (size_t d = 0; d < x.k || d == 0; d += chunk) {
+        size_t part = x.k - d < chunk ? x.k - d : chunk;
+        for (size_t j = x.j_first; j < x.j_end; j += width) {
             const float *right = (const float *)b->elements + j / LANES * ldb + d * LANES;
-            size_t columns = j_end - j < width ? j_end - j : width;
-            for (size_t i = i_first; i < i_end; i += F32_TILE_ROWS) {
-                size_t rows = i_end - i < F32_TILE_ROWS ? i_end - i : F32_TILE_ROWS;
-                fetch_tile(F32_TILE_ROWS, c + (i + F32_TILE_ROWS) * ldc + j, i + F32_TILE_ROWS,
-                           i_end, columns, ldc);
+            size_t columns = x.j_end - j < width ? x.j_end - j : width;
+            for (size_t i = x.i_first; i < x.i_end; i += F32_TILE_ROWS) {
+                size_t rows = x.i_end - i < F32_TILE_ROWS ? x.i_end - i : F32_TILE_ROWS;
+                fetch_tile(F32_TILE_ROWS, x.c + (i + F32_TILE_ROWS) * x.ldc + j, i + F32_TILE_ROWS,
+                           x.i_end, columns, x.ldc);
                 f32_any_tile(packed, rows, columns, part,
                              a + i * lda + d * (packed ? F32_TILE_ROWS : 1), lda, right, ldb,
-                             add || d > 0, c + i * ldc + j, ldc);
+                             x.add || d > 0, x.c + i * x.ldc + j, x.ldc);
             }
         }
     }
 }
 
-static void f32_multiply(const struct pack *a, const struct pack *b, size_t k, size_t i_first,
-                         size_t i_end, size_t j_first, size_t j_end, bool add, float *c,
-                         size_t ldc) {
-    f32_tiles(true, a->elements, a->k, b, k, i_first, i_end, j_first, j_end, add, c, ldc);
+static void f32_multiply(const struct pack *a, const struct pack *b,
+                         const struct product_part *part) {
+    f32_tiles(true, a->elements, a->k, b, *part);
 }
 
-static void f32_multiply_rows(const float *a, size_t lda, const struct pack *b, size_t k,
-                              size_t i_first, size_t i_end, size_t j_first, size_t j_end, bool add,
-                              float *c, size_t ldc) {
-    f32_tiles(false, a, lda, b, k, i_first, i_end, j_first, j_end, add, c, ldc);
+static void f32_multiply_rows(const float *a, size_t lda, const struct pack *b,
+                              const struct product_part *part) {
+    f32_tiles(false, a, lda, b, *part);
 }
 
 static const struct packed_product f32_product = {

@@ -44,9 +44,7 @@ static float narrow_i8(const float *in, size_t n, int8_t *out) {
 
 /* ---- Panels ------------------------------------------------------------------------------ */
 
-static void pack(size_t m, size_t width, size_t k, const float *x, size_t ldx, void *out,
-                 float *x_scale) {
-    (void)x_scale;
+static void pack(size_t m, size_t width, size_t k, const float *x, size_t ldx, void *out) {
     for (size_t first = 0; first < width; first += LANES) {
         size_t rows = first >= m ? 0 : m - first < LANES ? m - first : LANES;
         for (size_t i = 0; i < k; i += LANES) {
@@ -63,19 +61,19 @@ static void pack(size_t m, size_t width, size_t k, const float *x, size_t ldx, v
     }
 }
 
-/* C[n, ldc] = B P for n rows of B, in tiles of `rows` x `vectors`.  If `fetch`, the B at `next` is
- * prefetched. */
-static inline __attribute__((always_inline)) void
-panel_columns(const int rows, const int vectors, const bool fetch, size_t n, size_t k,
-              const float *p, size_t ldp, const float *b, size_t ldb, bool add, float *c,
-              size_t ldc, const float *next) {
-    size_t r = 0;
-    for (; r + (size_t)rows <= n; r += (size_t)rows)
-        multiply_tile(rows, vectors, false, k, b + r * ldb, ldb, p, ldp, add, c + r * ldc, ldc,
-                      NULL, fetch ? next + r * ldb : NULL);
-    for (; r < n; r++)
-        multiply_tile(1, vectors, false, k, b + r * ldb, ldb, p, ldp, add, c + r * ldc, ldc, NULL,
-                      NULL);
+/* C = B P for the rows of B, in tiles of `rows` x `vectors`; they are the A of x, and P is its B.
+ * If `fetch`, the B at `next` is prefetched. */
+static inline __attribute__((always_inline)) void panel_columns(const int rows, const int vectors,
+                                                                const bool fetch,
+                                                                struct multiply_call x,
+                                                                const float *next) {
+    for (; x.m >= (size_t)rows; x = rows_from(x, (size_t)rows)) {
+        multiply_tile(rows, vectors, false, x, fetch ? next : NULL);
+        if (fetch)
+            next += (size_t)rows * x.lda;
+    }
+    for (; x.m > 0; x = rows_from(x, 1))
+        multiply_tile(1, vectors, false, x, NULL);
 }
 
 /* Steps of k that are processed together, so that a panel's part of them stays in the second-level
@@ -88,19 +86,29 @@ static inline __attribute__((always_inline)) void panel_sums(const bool fetch, s
                                                              const float *next) {
     for (size_t first = 0; first < k; first += PANEL_STEPS) {
         size_t depth = k - first < PANEL_STEPS ? k - first : PANEL_STEPS, v = 0;
-        bool add = first > 0;
+        struct multiply_call x = {.m = n,
+                                  .k = depth,
+                                  .a = b,
+                                  .lda = k,
+                                  .b = p,
+                                  .ldb = width,
+                                  .add = first > 0,
+                                  .c = c,
+                                  .ldc = width};
 #if LANES == 16
         if (width == 48)
-            panel_columns(8, 3, fetch, n, depth, p, width, b, k, add, c, width, next);
+            panel_columns(8, 3, fetch, x, next);
         else if (width == 32)
-            panel_columns(12, 2, fetch, n, depth, p, width, b, k, add, c, width, next);
+            panel_columns(12, 2, fetch, x, next);
         else if (width == 16)
-            panel_columns(16, 1, fetch, n, depth, p, width, b, k, add, c, width, next);
+            panel_columns(16, 1, fetch, x, next);
         v = width < TILE_LANES ? width : 0;
 #endif
-        for (; v < width; v += TILE_LANES)
-            panel_columns(TILE_ROWS, TILE_VECTORS, fetch, n, depth, p + v, width, b, k, add, c + v,
-                          width, next);
+        for (; v < width; v += TILE_LANES) {
+            x.b = p + v;
+            x.c = c + v;
+            panel_columns(TILE_ROWS, TILE_VECTORS, fetch, x, next);
+        }
         p += depth * width;
         b += depth;
         if (fetch)
@@ -108,17 +116,14 @@ static inline __attribute__((always_inline)) void panel_sums(const bool fetch, s
     }
 }
 
-static void panel(size_t m, size_t width, size_t n, size_t k, const void *packed,
-                  const float *x_scale, const void *b, const float *scale, const float *bias,
-                  bool relu, float *y, size_t ldy, const void *next) {
-    (void)x_scale;
-    (void)scale;
+static void panel(const struct panel_call *call) {
+    const struct panel_call x = *call;
     float c[PANEL_ROWS * PANEL_WIDTH]; /* [n, width] */
-    if (next)
-        panel_sums(true, width, n, k, packed, b, c, next);
+    if (x.next)
+        panel_sums(true, x.width, x.n, x.k, x.packed, x.b, c, x.next);
     else
-        panel_sums(false, width, n, k, packed, b, c, NULL);
-    finish_panel(m, width, n, c, NULL, bias, relu, y, ldy);
+        panel_sums(false, x.width, x.n, x.k, x.packed, x.b, c, NULL);
+    finish_panel(x.m, x.width, x.n, c, NULL, x.bias, x.relu, x.y, x.ldy);
 }
 
 static inline void prepare_f16(size_t n, size_t k, const void *b, const float *scale, void *out,
@@ -281,10 +286,9 @@ static void read_only(const void *data, size_t n) {
 
 /* Where no fast instruction multiplies bf16, activations rounded to it are multiplied in f32:
  * results are the same within the rounding of f32. */
-static void pack_rounded(size_t m, size_t width, size_t k, const float *x, size_t ldx, void *out,
-                         float *x_scale) {
+static void pack_rounded(size_t m, size_t width, size_t k, const float *x, size_t ldx, void *out) {
     float *numbers = out;
-    pack(m, width, k, x, ldx, out, x_scale);
+    pack(m, width, k, x, ldx, out);
     for (size_t i = 0; i < k * width; i += LANES)
         store_f32(numbers + i, (vec)(round_bf16(load_f32(numbers + i)) & 0xffff0000));
 }

@@ -90,9 +90,7 @@ static inline __attribute__((always_inline)) void pack_bytes(const bool with_sum
     }
 }
 
-static void pack_int8(size_t m, size_t width, size_t k, const float *x, size_t ldx, void *out,
-                      float *x_scale) {
-    (void)x_scale;
+static void pack_int8(size_t m, size_t width, size_t k, const float *x, size_t ldx, void *out) {
     pack_bytes(false, m, width, k, x, ldx, out);
 }
 
@@ -141,22 +139,20 @@ static inline void tile_int8(size_t rows, size_t blocks, const char *p, const fl
         store_f32(c + r * width, total[r]);
 }
 
-static void panel_int8(size_t m, size_t width, size_t n, size_t k, const void *packed,
-                       const float *x_scale, const void *b, const float *scale, const float *bias,
-                       bool relu, float *y, size_t ldy, const void *next) {
-    const size_t blocks = q8_blocks(k);
+static void panel_int8(const struct panel_call *call) {
+    const struct panel_call x = *call;
+    const size_t blocks = q8_blocks(x.k);
+    const float *x_scale = int8_scales(x.packed, x.width, blocks);
     float c[PANEL_ROWS * PANEL_WIDTH]; /* [n, width] */
-    (void)next;
-    x_scale = int8_scales(packed, width, blocks);
     tiles_begin();
-    for (size_t r = 0; r < n; r += LANES) {
-        for (size_t t = 0; t < width; t += LANES)
-            tile_int8(n - r < LANES ? n - r : LANES, blocks, (const char *)packed + t * 4,
-                      x_scale + t, width, (const int8_t *)b + r * blocks * Q8_BLOCK,
-                      scale + r * blocks, c + r * width + t);
+    for (size_t r = 0; r < x.n; r += LANES) {
+        for (size_t t = 0; t < x.width; t += LANES)
+            tile_int8(x.n - r < LANES ? x.n - r : LANES, blocks, (const char *)x.packed + t * 4,
+                      x_scale + t, x.width, (const int8_t *)x.b + r * blocks * Q8_BLOCK,
+                      x.scale + r * blocks, c + r * x.width + t);
     }
     tiles_end();
-    finish_panel(m, width, n, c, NULL, bias, relu, y, ldy);
+    finish_panel(x.m, x.width, x.n, c, NULL, x.bias, x.relu, x.y, x.ldy);
 }
 
 #else
@@ -356,76 +352,59 @@ TILE_INT8(8, 1, 2)
  * nearest cache. */
 enum { INT8_CHUNK = 4 };
 
-/* `scale` and `minimum` belong to the weights' blocks, `parts` of each of which have their own. */
+/* x.scale and `minimum` belong to the weights' blocks, `parts` of each of which have their own. */
 static inline __attribute__((always_inline)) void
 rows_int8(const size_t rows, const size_t vectors, const size_t parts, tile_int8_function *tile,
-          size_t m, size_t width, size_t n, size_t blocks, const void *packed, const void *b,
-          const float *scale, const float *minimum, const float *bias, bool relu, float *y,
-          size_t ldy) {
-    const size_t columns = vectors * LANES;
+          const struct panel_call x, const float *minimum) {
+    const size_t columns = vectors * LANES, blocks = q8_blocks(x.k);
     float c[PANEL_WIDTH * PANEL_ROWS]; /* [m, columns] */
     for (size_t d = 0; d < blocks; d += INT8_CHUNK) {
         size_t depth = blocks - d < INT8_CHUNK ? blocks - d : INT8_CHUNK;
         bool last = d + depth == blocks;
-        for (size_t r = 0; r < m; r += rows) {
+        for (size_t r = 0; r < x.m; r += rows) {
             const struct int8_operands o = {
-                .p = (const char *)packed + (d * QUADS * width + r) * 4,
-                .x_scale = int8_scales(packed, width, blocks) + d * width + r,
-                .x_sum = int8_sums(packed, width, blocks) + d * parts * width + r,
-                .b = (const char *)b + d * Q8_BLOCK * columns,
-                .begin = int8_begin(b, blocks) + d * parts * columns,
-                .scale = scale + d * parts * columns,
+                .p = (const char *)x.packed + (d * QUADS * x.width + r) * 4,
+                .x_scale = int8_scales(x.packed, x.width, blocks) + d * x.width + r,
+                .x_sum = int8_sums(x.packed, x.width, blocks) + d * parts * x.width + r,
+                .b = (const char *)x.b + d * Q8_BLOCK * columns,
+                .begin = int8_begin(x.b, blocks) + d * parts * columns,
+                .scale = x.scale + d * parts * columns,
                 .minimum = minimum ? minimum + d * parts * columns : NULL};
             if (last)
-                fetch_tile(rows, y + r * ldy, r, m, n, ldy);
-            tile(depth, d == 0, width, &o, c + r * columns);
+                fetch_tile(rows, x.y + r * x.ldy, r, x.m, x.n, x.ldy);
+            tile(depth, d == 0, x.width, &o, c + r * columns);
             if (last)
-                finish_rows(m - r < rows ? m - r : rows, n, c + r * columns, columns, bias, relu,
-                            y + r * ldy, ldy);
+                finish_rows(x.m - r < rows ? x.m - r : rows, x.n, c + r * columns, columns, x.bias,
+                            x.relu, x.y + r * x.ldy, x.ldy);
         }
     }
 }
 
 /* By the shape that has as many columns as the panel. */
 static inline __attribute__((always_inline)) void
-columns_int8(const size_t parts, size_t m, size_t width, size_t n, size_t k, const void *packed,
-             const void *b, const float *scale, const float *minimum, const float *bias, bool relu,
-             float *y, size_t ldy) {
-    const size_t blocks = q8_blocks(k);
-    if (n > 2 * LANES)
-        rows_int8(4, 3, parts, parts == 1 ? tile_int8_4x3_1 : tile_int8_4x3_2, m, width, n, blocks,
-                  packed, b, scale, minimum, bias, relu, y, ldy);
-    else if (n > LANES)
-        rows_int8(4, 2, parts, parts == 1 ? tile_int8_4x2_1 : tile_int8_4x2_2, m, width, n, blocks,
-                  packed, b, scale, minimum, bias, relu, y, ldy);
+columns_int8(const size_t parts, const struct panel_call x, const float *minimum) {
+    if (x.n > 2 * LANES)
+        rows_int8(4, 3, parts, parts == 1 ? tile_int8_4x3_1 : tile_int8_4x3_2, x, minimum);
+    else if (x.n > LANES)
+        rows_int8(4, 2, parts, parts == 1 ? tile_int8_4x2_1 : tile_int8_4x2_2, x, minimum);
     else
-        rows_int8(8, 1, parts, parts == 1 ? tile_int8_8x1_1 : tile_int8_8x1_2, m, width, n, blocks,
-                  packed, b, scale, minimum, bias, relu, y, ldy);
+        rows_int8(8, 1, parts, parts == 1 ? tile_int8_8x1_1 : tile_int8_8x1_2, x, minimum);
 }
 
-static void panel_int8(size_t m, size_t width, size_t n, size_t k, const void *packed,
-                       const float *x_scale, const void *b, const float *scale, const float *bias,
-                       bool relu, float *y, size_t ldy, const void *next) {
-    (void)x_scale;
-    (void)next;
-    columns_int8(1, m, width, n, k, packed, b, scale, NULL, bias, relu, y, ldy);
+static void panel_int8(const struct panel_call *call) {
+    columns_int8(1, *call, NULL);
 }
 
-static void pack_tiles_int8(size_t m, size_t width, size_t k, const float *x, size_t ldx, void *out,
-                            float *x_scale) {
-    (void)x_scale;
+static void pack_tiles_int8(size_t m, size_t width, size_t k, const float *x, size_t ldx,
+                            void *out) {
     pack_bytes(true, m, width, k, x, ldx, out);
 }
 
-static void panel_tiles_int8(size_t m, size_t width, size_t n, size_t k, const void *packed,
-                             const float *x_scale, const void *b, const float *scale,
-                             const float *bias, bool relu, float *y, size_t ldy, const void *next) {
-    const size_t blocks = q8_blocks(k), columns = (n + LANES - 1) / LANES * LANES;
-    (void)x_scale;
-    (void)next;
-    scale = int8_tile_scales(b, blocks, columns);
-    columns_int8(TILE_BLOCKS, m, width, n, k, packed, b, scale,
-                 scale + blocks * TILE_BLOCKS * columns, bias, relu, y, ldy);
+static void panel_tiles_int8(const struct panel_call *call) {
+    struct panel_call x = *call;
+    const size_t blocks = q8_blocks(x.k), columns = (x.n + LANES - 1) / LANES * LANES;
+    x.scale = int8_tile_scales(x.b, blocks, columns);
+    columns_int8(TILE_BLOCKS, x, x.scale + blocks * TILE_BLOCKS * columns);
 }
 
 const struct panels tile_panels_avx512vnni = {
@@ -442,9 +421,8 @@ const struct panels tile_panels_avx512vnni = {
 
 #else
 
-static void pack_int8(size_t m, size_t width, size_t k, const float *x, size_t ldx, void *out,
-                      float *x_scale) {
-    pack(m, width, k, x, ldx, out, x_scale);
+static void pack_int8(size_t m, size_t width, size_t k, const float *x, size_t ldx, void *out) {
+    pack(m, width, k, x, ldx, out);
     for (size_t first = 0; first < width; first += LANES) {
         for (size_t i = 0; i < k; i += Q8_BLOCK) {
             size_t n = k - i < Q8_BLOCK ? k - i : Q8_BLOCK;

@@ -36,6 +36,20 @@ struct instruction {
 
 struct tile_rows;
 
+/* One panel's product, Y = act(X B^T + bias): m rows of X, at most PANEL_WIDTH, with n rows of B,
+ * at most PANEL_ROWS; act is max(0, .) if `relu`. */
+struct panel_call {
+    size_t m, width, n, k; /* width: m rounded up to a multiple of `unit` */
+    const void *packed;    /* X[k, width], as `pack` makes it */
+    const void *b;         /* [n, k], as `prepare` makes it */
+    const float *scale;    /* B's, likewise; NULL: it has none */
+    const float *bias;     /* [n], or NULL */
+    bool relu;
+    float *y; /* [m, n] */
+    size_t ldy;
+    const void *next; /* the B of a later call, which may be prefetched, or NULL */
+};
+
 /* Y = act(X B^T + bias) for many rows of X. The rows of X are packed into transposed panels, and
  * each panel meets all rows of B. Each sum adds over k in order, so it does not depend on the
  * number of rows. */
@@ -47,10 +61,9 @@ struct panels {
     const struct instruction *instruction; /* NULL: f32's */
 
     /* Packs X[m, k] with row stride ldx, m <= PANEL_WIDTH, into a panel out[k, width].  width is m
-     * rounded up to a multiple of `unit`; columns beyond m are zero.  `panel` takes
-     * x_scale[width].  f32's takes any m: it transposes weights for sgemm too. */
-    void (*pack)(size_t m, size_t width, size_t k, const float *x, size_t ldx, void *out,
-                 float *x_scale);
+     * rounded up to a multiple of `unit`; columns beyond m are zero.  f32's takes
+     * any m: it transposes weights for sgemm too. */
+    void (*pack)(size_t m, size_t width, size_t k, const float *x, size_t ldx, void *out);
 
     /* Converts B[n, k], n <= PANEL_ROWS, and its scale (see product) to the form that `panel`
      * takes: `out` has room for PANEL_ROWS rows of k floats, k rounded up to a multiple of
@@ -63,11 +76,7 @@ struct panels {
      * widened. */
     void (*prepare_tiles)(int top, const struct tile_rows *b, void *out);
 
-    /* Y[m, n] with row stride ldy; bias[n] or NULL; act is max(0, .) if `relu`.  `next` is the
-     * B[n, k] of a later call, which may be prefetched, or NULL. */
-    void (*panel)(size_t m, size_t width, size_t n, size_t k, const void *packed,
-                  const float *x_scale, const void *b, const float *scale, const float *bias,
-                  bool relu, float *y, size_t ldy, const void *next);
+    void (*panel)(const struct panel_call *call);
 };
 
 /* ---- Packed products --------------------------------------------------------------------- */
@@ -94,6 +103,16 @@ struct pack {
     size_t k;
 };
 
+/* The part of a product that one call computes: C[i, j] (+)= sum over d < k of A[i, d] B[j, d], for
+ * i in [i_first, i_end) and j in [j_first, j_end); i_first and j_first are multiples of 16.  `add`:
+ * the sums are added to C. */
+struct product_part {
+    size_t k, i_first, i_end, j_first, j_end;
+    bool add;
+    float *c; /* the address of C[0, 0] */
+    size_t ldc;
+};
+
 struct packed_product {
     size_t element; /* bytes of an element in a pack */
     size_t depth;   /* packed rows are filled up to a multiple of this many elements */
@@ -107,18 +126,14 @@ struct packed_product {
     void (*pack_right)(const struct packed_source *x, size_t first, size_t end,
                        const struct pack *pack);
 
-    /* C[i, j] (+)= sum over d < k of A[i, d] B[j, d], for i in [i_first, i_end) and j in
-     * [j_first, j_end).  c is the address of C[0, 0], ldc its row stride; i_first and j_first are
-     * multiples of 16.  k may be less than the k of a pack: if k is then not a multiple of `depth`,
-     * the other pack's k must be equal to it. */
-    void (*multiply)(const struct pack *a, const struct pack *b, size_t k, size_t i_first,
-                     size_t i_end, size_t j_first, size_t j_end, bool add, float *c, size_t ldc);
+    /* The part's k may be less than the k of a pack: if it is then not a multiple of `depth`, the
+     * other pack's k must be equal to it. */
+    void (*multiply)(const struct pack *a, const struct pack *b, const struct product_part *part);
 
     /* The same, bit for bit, for a left operand that is not packed: A[i, d] is a[i * lda + d].
      * NULL: this product needs both packs. */
-    void (*multiply_rows)(const float *a, size_t lda, const struct pack *b, size_t k,
-                          size_t i_first, size_t i_end, size_t j_first, size_t j_end, bool add,
-                          float *c, size_t ldc);
+    void (*multiply_rows)(const float *a, size_t lda, const struct pack *b,
+                          const struct product_part *part);
 };
 
 /* An operand and its pack.  pack.elements is NULL for a left operand of multiply_rows. */
@@ -133,13 +148,11 @@ static inline bool left_needs_pack(const struct packed_product *p, bool transpos
 
 /* Calls `multiply` if the left operand is packed, else `multiply_rows`. */
 static inline void multiply_left(const struct packed_product *p, const struct packed_operand *a,
-                                 const struct pack *b, size_t k, size_t i_first, size_t i_end,
-                                 size_t j_first, size_t j_end, bool add, float *c, size_t ldc) {
+                                 const struct pack *b, const struct product_part *part) {
     if (a->pack.elements)
-        p->multiply(&a->pack, b, k, i_first, i_end, j_first, j_end, add, c, ldc);
+        p->multiply(&a->pack, b, part);
     else
-        p->multiply_rows(a->source.x, a->source.ld, b, k, i_first, i_end, j_first, j_end, add, c,
-                         ldc);
+        p->multiply_rows(a->source.x, a->source.ld, b, part);
 }
 
 /* Bytes of a pack of `rows` rows of k elements; a multiple of 64. */
@@ -307,6 +320,20 @@ struct i8_span {
 
 /* ---- The tables -------------------------------------------------------------------------- */
 
+/* C (+)= A B: A[m, k], B[k, n], C[m, n] with row strides in elements; n is a multiple of 16.
+ * `add`: the product is added to C. */
+struct multiply_call {
+    size_t m, n, k;
+    const void *a;
+    size_t lda;
+    const void *b;
+    size_t ldb;
+    bool add;
+    float *c;
+    size_t ldc;
+    const void *next; /* the B of the next call, of the same size, to be prefetched, or NULL */
+};
+
 struct kernels {
     const char *name;
     bool is_exact; /* NULL in exact tables: panels, rounding, those of tiles, f32_product,
@@ -334,19 +361,13 @@ struct kernels {
 
     const struct tile_kernels *tiles;
 
-    /* C (+)= A B: A[m, k], B[k, n] of the type that is the index, C[m, n] with row strides lda,
-     * ldb, ldc; n a multiple of 16.  `add`: the product is added to C. Nothing is packed, so B
-     * should be narrow or its rows close together.  `next`, unless NULL, is the B of the next call,
-     * of the same size; it may be prefetched. */
-    void (*multiply[MEMORY_TYPES])(size_t m, size_t n, size_t k, const float *a, size_t lda,
-                                   const void *b, size_t ldb, bool add, float *c, size_t ldc,
-                                   const void *next);
+    /* C (+)= A B, of the type of B that is the index; A is in f32.  Nothing is packed, so B should
+     * be narrow or its rows close together. */
+    void (*multiply[MEMORY_TYPES])(const struct multiply_call *call);
 
-    /* The same in bf16: A[m, k] with k even; B is stored in pairs of rows, with element (i, j) at
+    /* The same in bf16, A too: k is even, and B is stored in pairs of rows, with element (i, j) at
      * b[i / 2 * 2 ldb + 2 j + i % 2]. */
-    void (*multiply_bf16)(size_t m, size_t n, size_t k, const uint16_t *a, size_t lda,
-                          const uint16_t *b, size_t ldb, bool add, float *c, size_t ldc,
-                          const void *next);
+    void (*multiply_bf16)(const struct multiply_call *call);
 
     /* S[m, end] = Q K^T for rows in 8 bits: Q[m, k] with row stride ldq, S with row stride lds, of
      * which the columns before `first` stay.  Q is rounded to 16 bits, with a scale for 128

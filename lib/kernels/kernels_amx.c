@@ -145,35 +145,35 @@ static void bf16_tile(size_t rows, size_t columns, size_t depth, const uint16_t 
 
 /* ---- A memory in bf16 -------------------------------------------------------------------- */
 
-/* C[m, n] (+)= A B over `depth` steps of `pairs` pairs.  Each tile prefetches some lines of
- * `next`. */
-static void multiply_tiles(size_t m, size_t n, size_t depth, size_t pairs, const uint16_t *a,
-                           size_t lda, const uint16_t *b, size_t ldb, bool add, float *c,
-                           size_t ldc, const char *next) {
-    const size_t bytes = next ? n * depth * pairs * 4 : 0, part = bytes / ((m + 31) / 32) + 63;
+/* Computes rows 0 to m - 1 of the call over `depth` steps of `pairs` pairs from column `first` of A
+ * on.  Each tile prefetches some lines of x.next. */
+static void multiply_tiles(const struct multiply_call *call, size_t m, size_t first, size_t depth,
+                           size_t pairs) {
+    const struct multiply_call x = *call;
+    const uint16_t *a = (const uint16_t *)x.a + first, *b = (const uint16_t *)x.b + first * x.ldb;
+    const char *next = first > 0 ? NULL : x.next;
+    const size_t bytes = next ? x.n * depth * pairs * 4 : 0, part = bytes / ((m + 31) / 32) + 63;
     size_t fetched = 0;
     tiles_begin_pairs(pairs);
     for (size_t i = 0; i < m; i += 32) {
         for (size_t end = fetched + part; fetched < end && fetched < bytes; fetched += 64)
             __builtin_prefetch(next + fetched, 0, 2);
-        for (size_t j = 0; j < n; j += 32) {
-            struct tiles left = {a + i * lda, 16 * lda, 2 * pairs, lda * sizeof *a};
-            struct tiles right = {b + 2 * j, 32, 2 * pairs * ldb, 2 * ldb * sizeof *b};
-            any_tiles(m - i, n - j, depth, left, right, add, c + i * ldc + j, ldc);
+        for (size_t j = 0; j < x.n; j += 32) {
+            struct tiles left = {a + i * x.lda, 16 * x.lda, 2 * pairs, x.lda * sizeof *a};
+            struct tiles right = {b + 2 * j, 32, 2 * pairs * x.ldb, 2 * x.ldb * sizeof *b};
+            any_tiles(m - i, x.n - j, depth, left, right, x.add || first > 0, x.c + i * x.ldc + j,
+                      x.ldc);
         }
     }
     tiles_end();
 }
 
-static void multiply_many_bf16(size_t m, size_t n, size_t k, const uint16_t *a, size_t lda,
-                               const uint16_t *b, size_t ldb, bool add, float *c, size_t ldc,
-                               const void *next) {
-    size_t whole = k / BF16_DEPTH * BF16_DEPTH, rest = k - whole;
+static void multiply_many_bf16(const struct multiply_call x, size_t m) {
+    size_t whole = x.k / BF16_DEPTH * BF16_DEPTH, rest = x.k - whole;
     if (whole > 0)
-        multiply_tiles(m, n, whole / BF16_DEPTH, BF16_DEPTH / 2, a, lda, b, ldb, add, c, ldc, next);
+        multiply_tiles(&x, m, 0, whole / BF16_DEPTH, BF16_DEPTH / 2);
     if (rest > 0)
-        multiply_tiles(m, n, 1, rest / 2, a + whole, lda, b + whole * ldb, ldb, add || whole > 0, c,
-                       ldc, NULL);
+        multiply_tiles(&x, m, whole, 1, rest / 2);
 }
 #define MULTIPLY_BF16 multiply_many_bf16
 
@@ -189,8 +189,8 @@ static void multiply_many_bf16(size_t m, size_t n, size_t k, const uint16_t *a, 
  * The product is C^T, which finish_panel transposes as for every other type. */
 
 static void pack_activations(size_t m, size_t width, size_t k, const float *x, size_t ldx,
-                             void *out, float *x_scale) {
-    (void)width, (void)x_scale;
+                             void *out) {
+    (void)width;
     const struct packed_source source = {x, ldx, false};
     const struct pack pack = {out, k};
     bf16_pack_right(&source, 0, m, &pack);
@@ -212,14 +212,13 @@ static void copy_weights(size_t n, size_t k, const void *b, const float *scale, 
     }
 }
 
-static void multiply_panel(size_t m, size_t width, size_t n, size_t k, const void *packed,
-                           const float *x_scale, const void *b, const float *scale,
-                           const float *bias, bool relu, float *y, size_t ldy, const void *next) {
-    (void)x_scale, (void)scale, (void)next;
+static void multiply_panel(const struct panel_call *x) {
     _Alignas(64) float c[PANEL_ROWS * PANEL_WIDTH]; /* [n, width] */
-    const struct pack left = {(void *)b, k}, right = {(void *)packed, k};
-    bf16_multiply(&left, &right, k, 0, n, 0, width, false, c, width);
-    finish_panel(m, width, n, c, NULL, bias, relu, y, ldy);
+    const struct pack left = {(void *)x->b, x->k}, right = {(void *)x->packed, x->k};
+    const struct product_part part = {
+        .k = x->k, .i_end = x->n, .j_end = x->width, .c = c, .ldc = x->width};
+    bf16_multiply(&left, &right, &part);
+    finish_panel(x->m, x->width, x->n, c, NULL, x->bias, x->relu, x->y, x->ldy);
 }
 
 static const struct panels panels_bf16 = {

@@ -17,9 +17,7 @@ VECTOR_INSTRUCTION(vdpbf16ps, 4 * LANES);
 #include "product_q8_impl.h"
 
 /* out[(k + 1) / 2, width] pairs of neighbours along k, rounded to nearest even. */
-static void pack_bf16(size_t m, size_t width, size_t k, const float *x, size_t ldx, void *out,
-                      float *x_scale) {
-    (void)x_scale;
+static void pack_bf16(size_t m, size_t width, size_t k, const float *x, size_t ldx, void *out) {
     uint32_t *pairs = out;
     for (size_t first = 0; first < width; first += LANES) {
         for (size_t i = 0; i < k; i += 2 * LANES) {
@@ -76,33 +74,29 @@ static inline __attribute__((always_inline)) void tile_bf16(const int rows, cons
 }
 
 static inline __attribute__((always_inline)) void
-columns_bf16(const int rows, const int vectors, size_t n, size_t k, const uint32_t *p,
-             const uint16_t *b, float *c, size_t m, float *y, size_t ldy) {
+columns_bf16(const int rows, const int vectors, const struct panel_call x, float *c) {
+    const uint16_t *b = x.b;
     size_t r = 0, width = (size_t)vectors * LANES;
-    for (; r + (size_t)rows <= n; r += (size_t)rows) {
-        fetch_part(r / (size_t)rows, n / (size_t)rows, m, n, y, ldy);
-        tile_bf16(rows, vectors, k, p, b + r * k, c + r * width);
+    for (; r + (size_t)rows <= x.n; r += (size_t)rows) {
+        fetch_part(r / (size_t)rows, x.n / (size_t)rows, x.m, x.n, x.y, x.ldy);
+        tile_bf16(rows, vectors, x.k, x.packed, b + r * x.k, c + r * width);
     }
-    for (; r < n; r++)
-        tile_bf16(1, vectors, k, p, b + r * k, c + r * width);
+    for (; r < x.n; r++)
+        tile_bf16(1, vectors, x.k, x.packed, b + r * x.k, c + r * width);
 }
 
-static void panel_bf16(size_t m, size_t width, size_t n, size_t k, const void *packed,
-                       const float *x_scale, const void *b, const float *scale, const float *bias,
-                       bool relu, float *y, size_t ldy, const void *next) {
-    (void)x_scale;
-    (void)next;
-    (void)scale;
+static void panel_bf16(const struct panel_call *call) {
+    const struct panel_call x = *call;
     float c[PANEL_ROWS * PANEL_WIDTH]; /* [n, width] */
-    if (width == 64)
-        columns_bf16(6, 4, n, k, packed, b, c, m, y, ldy);
-    else if (width == 48)
-        columns_bf16(8, 3, n, k, packed, b, c, m, y, ldy);
-    else if (width == 32)
-        columns_bf16(12, 2, n, k, packed, b, c, m, y, ldy);
+    if (x.width == 64)
+        columns_bf16(6, 4, x, c);
+    else if (x.width == 48)
+        columns_bf16(8, 3, x, c);
+    else if (x.width == 32)
+        columns_bf16(12, 2, x, c);
     else
-        columns_bf16(16, 1, n, k, packed, b, c, m, y, ldy);
-    finish_panel(m, width, n, c, NULL, bias, relu, y, ldy);
+        columns_bf16(16, 1, x, c);
+    finish_panel(x.m, x.width, x.n, c, NULL, x.bias, x.relu, x.y, x.ldy);
 }
 
 static const struct panels panels_bf16 = {

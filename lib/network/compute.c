@@ -292,7 +292,6 @@ static size_t panel_start(const struct panels *panels, size_t n_x, size_t i) {
 struct panel {
     size_t start, n, width; /* the panel's rows of X; width: n rounded up to the unit */
     void *numbers;
-    float *scale; /* [width] */
 };
 
 /* Floats of one row in a panel. */
@@ -300,15 +299,12 @@ static size_t panel_column(const struct panels *panels, size_t k) {
     return panel_depth(k) * panels->element / sizeof(float);
 }
 
-/* All panels' numbers come first, then all their scales. */
 static struct panel get_panel(const struct operand *x, size_t i) {
     const struct panels *panels = x->panels;
     struct panel panel = {.start = panel_start(panels, x->n, i)};
     panel.n = panel_start(panels, x->n, i + 1) - panel.start;
     panel.width = (panel.n + panels->unit - 1) / panels->unit * panels->unit;
-    size_t row = panel_column(panels, x->k), rows = (x->n + panels->unit - 1) / panels->unit;
-    panel.numbers = x->packed + panel.start * row;
-    panel.scale = x->packed + rows * panels->unit * row + panel.start;
+    panel.numbers = x->packed + panel.start * panel_column(panels, x->k);
     return panel;
 }
 
@@ -325,7 +321,7 @@ size_t compute_packed(const struct kernels *kernels, size_t n_x, size_t k) {
         const struct panels *panels = kernels->panels[type];
         size_t rows = n_x < panels->most_rows ? n_x : panels->most_rows;
         rows = (rows + panels->unit - 1) / panels->unit * panels->unit;
-        size_t size = rows * (panel_column(panels, k) + 1);
+        size_t size = rows * panel_column(panels, k);
         most = size > most ? size : most;
     }
     size_t few = FEW_ROWS * (rounded_row(k) + 1);
@@ -336,8 +332,7 @@ static void pack_task(void *context, int i, int thread) {
     (void)thread;
     const struct operand *x = context;
     struct panel panel = get_panel(x, (size_t)i);
-    x->panels->pack(panel.n, panel.width, x->k, x->x + panel.start * x->ld, x->ld, panel.numbers,
-                    panel.scale);
+    x->panels->pack(panel.n, panel.width, x->k, x->x + panel.start * x->ld, x->ld, panel.numbers);
 }
 
 static void round_task(void *context, int i, int thread) {
@@ -463,9 +458,18 @@ static void product_panels(const struct compute *compute, int thread, const stru
     }
     for (size_t i = 0; i < n_panel(x->n); i++) {
         struct panel panel = get_panel(x, i);
-        x->panels->panel(panel.n, panel.width, n, x->k, panel.numbers, panel.scale, b, scale, bias,
-                         block->activation == RELU, block->y + panel.start * block->ldy, block->ldy,
-                         i == 0 ? next : NULL);
+        x->panels->panel(&(struct panel_call){.m = panel.n,
+                                              .width = panel.width,
+                                              .n = n,
+                                              .k = x->k,
+                                              .packed = panel.numbers,
+                                              .b = b,
+                                              .scale = scale,
+                                              .bias = bias,
+                                              .relu = block->activation == RELU,
+                                              .y = block->y + panel.start * block->ldy,
+                                              .ldy = block->ldy,
+                                              .next = i == 0 ? next : NULL});
     }
     if (block->activation != RELU)
         activate_block(compute, x->n, block);
@@ -487,8 +491,9 @@ static void product_packed(const struct compute *compute, int thread, const stru
                                        false};
     const struct pack right = {pack_room(compute, thread, w), w->n_col};
     product->pack_right(&rows, 0, n, &right);
-    product->multiply_rows(x->x, x->ld, &right, w->n_col, 0, x->n, 0, n, false, block->y,
-                           block->ldy);
+    const struct product_part part = {
+        .k = w->n_col, .i_end = x->n, .j_end = n, .c = block->y, .ldc = block->ldy};
+    product->multiply_rows(x->x, x->ld, &right, &part);
 }
 
 /* A block of at most compute_block_rows() rows of W.  sgemm packs weights as they lie in memory
@@ -501,8 +506,7 @@ static void product_sgemm(const struct compute *compute, int thread, const struc
     size_t n = block->n, k = w->n_col, width = (n + 15) / 16 * 16;
     bool transposed = w->type == WEIGHTS_F32;
     if (transposed) {
-        compute->kernels->panels[WEIGHTS_F32]->pack(n, width, k, b, k, compute->scratch[thread],
-                                                    NULL);
+        compute->kernels->panels[WEIGHTS_F32]->pack(n, width, k, b, k, compute->scratch[thread]);
         b = compute->scratch[thread];
     }
     cblas_sgemm(CblasRowMajor, CblasNoTrans, transposed ? CblasNoTrans : CblasTrans, (int)x->n,

@@ -244,18 +244,22 @@ const void *rows_begin(const struct rows *rows, const struct row_span *span) {
     return get_part(rows, span, 0).start;
 }
 
-/* C (+)= A B.  B is a part; A is a result of rows_round_factor, from its column `first` on, and lda
- * is its row stride in floats. */
-static void multiply_part(const struct rows *rows, const struct kernels *kernels, size_t m,
-                          const float *a, size_t lda, size_t first, const struct part *b, bool add,
-                          float *c, size_t ldc, const void *next) {
-    size_t k = rows->transposed ? rows->width : b->n, n = rows->transposed ? b->n : rows->width;
-    size_t ldb = rows->transposed ? ROW_BLOCK : rows->width;
-    if (rows->type == WEIGHTS_BF16)
-        kernels->multiply_bf16(m, n, k, (const uint16_t *)a + first, 2 * lda,
-                               (const uint16_t *)(const void *)b->start, ldb, add, c, ldc, next);
-    else
-        kernels->multiply[rows->type](m, n, k, a + first, lda, b->start, ldb, add, c, ldc, next);
+/* Completes the call, and makes it: B is a part; A, call.a, is a result of rows_round_factor, from
+ * its column `first` on, and call.lda is its row stride in floats. */
+static void multiply_part(const struct rows *rows, const struct kernels *kernels,
+                          const struct part *b, size_t first, struct multiply_call call) {
+    call.k = rows->transposed ? rows->width : b->n;
+    call.n = rows->transposed ? b->n : rows->width;
+    call.b = b->start;
+    call.ldb = rows->transposed ? ROW_BLOCK : rows->width;
+    if (rows->type == WEIGHTS_BF16) {
+        call.a = (const uint16_t *)call.a + first;
+        call.lda *= 2;
+        kernels->multiply_bf16(&call);
+    } else {
+        call.a = (const float *)call.a + first;
+        kernels->multiply[rows->type](&call);
+    }
 }
 
 /* The address that is read after part i. */
@@ -291,8 +295,13 @@ void rows_score(const struct rows *rows, const struct kernels *kernels, const st
     }
     for (; i < count_parts(span); i++) {
         const struct part part = get_part(rows, span, i);
-        multiply_part(rows, kernels, m, q, d_head, 0, &part, false, s + i * ROW_BLOCK + part.first,
-                      lds, read_next(rows, span, i, after));
+        multiply_part(rows, kernels, &part, 0,
+                      (struct multiply_call){.m = m,
+                                             .a = q,
+                                             .lda = d_head,
+                                             .c = s + i * ROW_BLOCK + part.first,
+                                             .ldc = lds,
+                                             .next = read_next(rows, span, i, after)});
     }
 }
 
@@ -306,8 +315,14 @@ void rows_weigh(const struct rows *rows, const struct kernels *kernels, const st
     }
     for (; i < count_parts(span); i++) {
         const struct part part = get_part(rows, span, i);
-        multiply_part(rows, kernels, m, s, lds, i * ROW_BLOCK + part.first, &part, true, out,
-                      rows->width, read_next(rows, span, i, after));
+        multiply_part(rows, kernels, &part, i * ROW_BLOCK + part.first,
+                      (struct multiply_call){.m = m,
+                                             .a = s,
+                                             .lda = lds,
+                                             .add = true,
+                                             .c = out,
+                                             .ldc = rows->width,
+                                             .next = read_next(rows, span, i, after)});
     }
 }
 

@@ -140,14 +140,20 @@ static void visible_keys(const struct training *t, size_t i, size_t *first, size
     *first = t->how.same_length && mem_len > 0 && *end > reach ? *end - reach : 0;
 }
 
-/* C[m, n] (+)= A[m, k] B[k, n]. */
-static void multiply_in_head(const struct training *t, const struct head *head, size_t m, size_t n,
-                             size_t k, struct factor a, struct factor b, bool add, float *c,
-                             size_t ldc) {
+/* C[m, n] = A[m, k] B[k, n]. */
+static struct product product_of(size_t m, size_t n, size_t k, struct factor a, struct factor b,
+                                 float *c, size_t ldc) {
+    return (struct product){.m = m, .n = n, .k = k, .a = a, .b = b, .c = c, .ldc = ldc};
+}
+
+/* `add`: the product is added to C. */
+static void multiply_in_head(const struct training *t, const struct head *head, bool add,
+                             struct product product) {
     const struct packed_product *packed = t->products.packed;
-    assert(!packed ||
-           (pack_size(packed, m, k) <= left_room(t) && pack_size(packed, n, k) <= right_room(t)));
-    multiply_here(packed, head->left, head->right, m, n, k, a, b, add, c, ldc);
+    assert(!packed || (pack_size(packed, product.m, product.k) <= left_room(t) &&
+                       pack_size(packed, product.n, product.k) <= right_room(t)));
+    product.add = add;
+    multiply_here(packed, head->left, head->right, &product);
 }
 
 /* Applies dropout to x[n, keys], row stride ld: the probabilities of n queries from i on. */
@@ -176,11 +182,13 @@ static void forward_task(void *context, int task, int thread) {
         size_t keys = t->memory_length + i + n; /* keys that any of these queries sees */
         size_t far = t->length - i - n; /* position rows that are too far for these queries */
         float *p = head.probability + i * l;
-        multiply_in_head(t, &head, n, keys, d, as_is(head.qu + i * d, d), across(head.key, d),
-                         false, p, l);
-        multiply_in_head(t, &head, n, keys, d, as_is(head.qv + i * d, d),
-                         across(head.position + far * head.width, head.width), false, head.score,
-                         l);
+        multiply_in_head(
+            t, &head, false,
+            product_of(n, keys, d, as_is(head.qu + i * d, d), across(head.key, d), p, l));
+        multiply_in_head(t, &head, false,
+                         product_of(n, keys, d, as_is(head.qv + i * d, d),
+                                    across(head.position + far * head.width, head.width),
+                                    head.score, l));
         for (size_t r = 0; r < n; r++) {
             size_t first, end;
             visible_keys(t, i + r, &first, &end);
@@ -195,8 +203,9 @@ static void forward_task(void *context, int task, int thread) {
             p = head.score;
             drop_probabilities(a, b, h, i, n, keys, p, l);
         }
-        multiply_in_head(t, &head, n, d, keys, as_is(p, l), as_is(head.value, d), false,
-                         out + i * head.width, head.width);
+        multiply_in_head(t, &head, false,
+                         product_of(n, d, keys, as_is(p, l), as_is(head.value, d),
+                                    out + i * head.width, head.width));
     }
 }
 
@@ -237,8 +246,9 @@ static void backward_piece(const struct attention *a, size_t b, size_t h, const 
     size_t keys = t->memory_length + i + n, far = t->length - i - n;
     const float scale = (float)(1 / sqrt((double)d));
     const float *p = head->probability + i * l;
-    multiply_in_head(t, head, n, keys, d, as_is(d_out, width), across(head->value, d), false,
-                     g->score, l);
+    multiply_in_head(
+        t, head, false,
+        product_of(n, keys, d, as_is(d_out, width), across(head->value, d), g->score, l));
     const float *used = p; /* the probabilities after dropout */
     if (t->dropatt.threshold > 0) {
         for (size_t r = 0; r < n; r++)
@@ -247,7 +257,8 @@ static void backward_piece(const struct attention *a, size_t b, size_t h, const 
         drop_probabilities(a, b, h, i, n, keys, g->score, l);
         used = head->score;
     }
-    multiply_in_head(t, head, keys, d, n, across(used, l), as_is(d_out, width), true, g->value, d);
+    multiply_in_head(t, head, true,
+                     product_of(keys, d, n, across(used, l), as_is(d_out, width), g->value, d));
     for (size_t r = 0; r < n; r++) {
         size_t first, end, shift = n - 1 - r;
         float *ds = g->score + r * l, *shifted = g->shifted + r * l;
@@ -259,14 +270,18 @@ static void backward_piece(const struct attention *a, size_t b, size_t h, const 
         memcpy(shifted + shift, ds, end * sizeof *shifted);
     }
     const float *position = head->position + far * width;
-    multiply_in_head(t, head, n, d, keys, as_is(g->score, l), as_is(head->key, d), false,
-                     g->qu + i * d, d);
-    multiply_in_head(t, head, n, d, keys, as_is(g->shifted, l), as_is(position, width), false,
-                     g->qv + i * d, d);
-    multiply_in_head(t, head, keys, d, n, across(g->score, l), as_is(head->qu + i * d, d), true,
-                     g->key, d);
-    multiply_in_head(t, head, keys, d, n, across(g->shifted, l), as_is(head->qv + i * d, d), true,
-                     g->position + far * d, d);
+    multiply_in_head(
+        t, head, false,
+        product_of(n, d, keys, as_is(g->score, l), as_is(head->key, d), g->qu + i * d, d));
+    multiply_in_head(
+        t, head, false,
+        product_of(n, d, keys, as_is(g->shifted, l), as_is(position, width), g->qv + i * d, d));
+    multiply_in_head(
+        t, head, true,
+        product_of(keys, d, n, across(g->score, l), as_is(head->qu + i * d, d), g->key, d));
+    multiply_in_head(t, head, true,
+                     product_of(keys, d, n, across(g->shifted, l), as_is(head->qv + i * d, d),
+                                g->position + far * d, d));
 }
 
 static void backward_task(void *context, int task, int thread) {

@@ -76,22 +76,27 @@ static void multiply_unpacked(size_t m, size_t n, size_t k, struct factor a, str
                 b.x, (int)b.ld, add ? 1 : 0, c, (int)ldc);
 }
 
-void multiply_here(const struct packed_product *packed, char *left, char *right, size_t m, size_t n,
-                   size_t k, struct factor a, struct factor b, bool add, float *c, size_t ldc) {
+void multiply_here(const struct packed_product *packed, char *left, char *right,
+                   const struct product *p) {
+    const struct factor a = p->a, b = p->b;
+    const size_t k = p->k;
     if (!packed) {
-        multiply_unpacked(m, n, k, a, b, add, c, ldc);
+        multiply_unpacked(p->m, p->n, k, a, b, p->add, p->c, p->ldc);
         return;
     }
     struct packed_operand operand = {.source = {a.x, a.ld, a.transposed}};
     if (left_needs_pack(packed, a.transposed)) {
         operand.pack = (struct pack){left, k};
-        packed->pack_left(&operand.source, 0, m, &operand.pack);
+        packed->pack_left(&operand.source, 0, p->m, &operand.pack);
     }
     /* Packed rows are columns of B. */
     const struct packed_source from_b = {b.x, b.ld, !b.transposed};
     const struct pack pack_b = {right, k};
-    packed->pack_right(&from_b, 0, n, &pack_b);
-    multiply_left(packed, &operand, &pack_b, k, 0, m, 0, n, add, c, ldc);
+    packed->pack_right(&from_b, 0, p->n, &pack_b);
+    multiply_left(
+        packed, &operand, &pack_b,
+        &(struct product_part){
+            .k = k, .i_end = p->m, .j_end = p->n, .add = p->add, .c = p->c, .ldc = p->ldc});
 }
 
 /* ---- Packed operands ---------------------------------------------------------------------- */
@@ -181,9 +186,15 @@ static void multiply_pair(const struct packed_product *packed, const struct prod
                           const struct packed *operand, const struct factor *a,
                           const struct factor *b, size_t k, const struct tile *tile, bool add) {
     if (packed)
-        multiply_left(packed, &operand[0].operand, &operand[1].operand.pack, k, tile->row,
-                      tile->row + tile->rows, tile->column, tile->column + tile->columns, add, p->c,
-                      p->ldc);
+        multiply_left(packed, &operand[0].operand, &operand[1].operand.pack,
+                      &(struct product_part){.k = k,
+                                             .i_first = tile->row,
+                                             .i_end = tile->row + tile->rows,
+                                             .j_first = tile->column,
+                                             .j_end = tile->column + tile->columns,
+                                             .add = add,
+                                             .c = p->c,
+                                             .ldc = p->ldc});
     else
         multiply_unpacked(tile->rows, tile->columns, k, rows_from(*a, tile->row),
                           columns_from(*b, tile->column), add,

@@ -64,9 +64,9 @@ void products_take_room(struct arena *room, const struct packed_product *packed,
 enum { MAX_PRODUCTS = 16 };
 void products_run(const struct products *products, const struct product *product, int n);
 
-/* C[m, n] (+)= A[m, k] B[k, n] in this thread.  `left` and `right` have room for the packs of A,
- * [m, k], and of B^T, [n, k]; without `packed` they are not used. */
-void multiply_here(const struct packed_product *packed, char *left, char *right, size_t m, size_t n,
-                   size_t k, struct factor a, struct factor b, bool add, float *c, size_t ldc);
+/* Computes a product, of one pair of factors and all of it, in this thread.  `left` and `right`
+ * have room for the packs of A, [m, k], and of B^T, [n, k]; without `packed` they are not used. */
+void multiply_here(const struct packed_product *packed, char *left, char *right,
+                   const struct product *product);
 
 #endif

@@ -176,9 +176,16 @@ static void first_queries_task(void *context, int i, int thread) {
         r = (const float *)weights->r->data + head * d_head * d_model;
     else
         compute_widen(f->compute, weights->r, head * d_head, d_head, wide);
-    f->compute->kernels->multiply[WEIGHTS_F32](f->n, d_model, d_head, q_v, d_head, r, d_model,
-                                               false, p->first_queries + head * d_model,
-                                               p->plan.n_head * d_model, NULL);
+    f->compute->kernels->multiply[WEIGHTS_F32](
+        &(struct multiply_call){.m = f->n,
+                                .n = d_model,
+                                .k = d_head,
+                                .a = q_v,
+                                .lda = d_head,
+                                .b = r,
+                                .ldb = d_model,
+                                .c = p->first_queries + head * d_model,
+                                .ldc = p->plan.n_head * d_model});
 }
 
 void positions_score_first(struct positions *p, const struct compute *compute,

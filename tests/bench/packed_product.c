@@ -49,8 +49,15 @@ static void multiply(const struct work *w) {
     enum { ROWS = 256, COLUMNS = 640 };
     for (size_t i = 0; i < w->m; i += ROWS) {
         for (size_t j = 0; j < w->n; j += COLUMNS)
-            w->product->multiply(&w->left, &w->right, w->k, i, i + ROWS < w->m ? i + ROWS : w->m, j,
-                                 j + COLUMNS < w->n ? j + COLUMNS : w->n, false, w->c, w->n);
+            w->product->multiply(
+                &w->left, &w->right,
+                &(struct product_part){.k = w->k,
+                                       .i_first = i,
+                                       .i_end = i + ROWS < w->m ? i + ROWS : w->m,
+                                       .j_first = j,
+                                       .j_end = j + COLUMNS < w->n ? j + COLUMNS : w->n,
+                                       .c = w->c,
+                                       .ldc = w->n});
     }
 }
 

@@ -185,8 +185,18 @@ TEST(multiplications) {
                 fill_narrow((int)type, narrow, NULL, wide, k, ldb);
                 for (size_t i = 0; i < m * ldc; i++)
                     c[i] = 3;
-                kernels_at(v)->multiply[type](m, n, k, a, lda, narrow, ldb, add, c, ldc,
-                                              s % 3 ? narrow : NULL);
+                kernels_at(v)->multiply[type](
+                    &(struct multiply_call){.m = m,
+                                            .n = n,
+                                            .k = k,
+                                            .a = a,
+                                            .lda = lda,
+                                            .b = narrow,
+                                            .ldb = ldb,
+                                            .add = add,
+                                            .c = c,
+                                            .ldc = ldc,
+                                            .next = s % 3 ? narrow : NULL});
                 for (size_t i = 0; i < m; i++) {
                     for (size_t j = 0; j < n; j++) {
                         double sum = add ? 3 : 0;
@@ -218,8 +228,17 @@ TEST(multiplications_of_bf16) {
                     b[i] = bf16_of_float(number());
                 for (size_t i = 0; i < m * ldc; i++)
                     c[i] = 3;
-                kernels_at(v)->multiply_bf16(m, n, k, narrow, lda, b, ldb, add, c, ldc,
-                                             s % 3 ? b : NULL);
+                kernels_at(v)->multiply_bf16(&(struct multiply_call){.m = m,
+                                                                     .n = n,
+                                                                     .k = k,
+                                                                     .a = narrow,
+                                                                     .lda = lda,
+                                                                     .b = b,
+                                                                     .ldb = ldb,
+                                                                     .add = add,
+                                                                     .c = c,
+                                                                     .ldc = ldc,
+                                                                     .next = s % 3 ? b : NULL});
                 for (size_t i = 0; i < m; i++) {
                     for (size_t j = 0; j < n; j++) {
                         double sum = add ? 3 : 0;
@@ -368,7 +387,7 @@ TEST(weighted_sums_in_8_bits) {
 static void check_panels(const struct kernels *kernels, bool rounds, int type, size_t s, size_t m) {
     static float x[PANEL_WIDTH * MAX], wide[PANEL_ROWS * MAX], narrow[PANEL_ROWS * MAX];
     static float prepared[PANEL_ROWS * (MAX + PANEL_DEPTH)], prepared_scale[PANEL_ROWS * MAX];
-    static float scale[PANEL_ROWS * MAX], x_scale[PANEL_WIDTH];
+    static float scale[PANEL_ROWS * MAX];
     static float packed[PANEL_WIDTH * (MAX + PANEL_DEPTH)], bias[PANEL_ROWS], y[PANEL_WIDTH * 64];
     const struct panels *p = rounds && type == 2 ? kernels->rounding[2] : kernels->panels[type];
     size_t k = sizes[s], n = (s * 7 + m) % PANEL_ROWS + 1, ldx = k + s % 3, ldy = n + 1;
@@ -386,9 +405,18 @@ static void check_panels(const struct kernels *kernels, bool rounds, int type, s
         b = prepared;
         b_scale = prepared_scale;
     }
-    p->pack(m, width, k, x, ldx, packed, x_scale);
-    p->panel(m, width, n, k, packed, x_scale, b, b_scale, with_bias ? bias : NULL, relu, y, ldy,
-             NULL);
+    p->pack(m, width, k, x, ldx, packed);
+    p->panel(&(struct panel_call){.m = m,
+                                  .width = width,
+                                  .n = n,
+                                  .k = k,
+                                  .packed = packed,
+                                  .b = b,
+                                  .scale = b_scale,
+                                  .bias = with_bias ? bias : NULL,
+                                  .relu = relu,
+                                  .y = y,
+                                  .ldy = ldy});
     for (size_t i = 0; rounds && type == 2 && i < m * ldx; i++)
         x[i] = float_of_bf16(bf16_of_float(x[i]));
     for (size_t t = 0; t < m; t++) {
@@ -450,7 +478,7 @@ static const float *prepare_tiled(const struct kernels *kernels, int type, size_
 static void check_int8_panels(const struct kernels *kernels, int type, size_t k, size_t m) {
     static float x[PANEL_WIDTH * MAX], wide[PANEL_ROWS * MAX], narrow[PANEL_ROWS * MAX];
     static float prepared[PANEL_ROWS * (MAX + PANEL_DEPTH)], prepared_scale[PANEL_ROWS * MAX];
-    static float scale[PANEL_ROWS * MAX], x_scale[PANEL_WIDTH];
+    static float scale[PANEL_ROWS * MAX];
     static float packed[PANEL_WIDTH * (MAX + PANEL_DEPTH)], bias[PANEL_ROWS], y[PANEL_WIDTH * 64];
     static float rounded[PANEL_WIDTH * MAX];
     const bool tiled = type >= KERNEL_TYPES;
@@ -473,8 +501,18 @@ static void check_int8_panels(const struct kernels *kernels, int type, size_t k,
         x[(m - 1) * ldx + k / 2] = m % 4 < 2 ? INFINITY : NAN;
     for (size_t i = 0; i < m * ldy; i++)
         y[i] = 3;
-    p->pack(m, width, k, x, ldx, packed, x_scale);
-    p->panel(m, width, n, k, packed, x_scale, b, prepared_scale, bias, m % 2, y, ldy, NULL);
+    p->pack(m, width, k, x, ldx, packed);
+    p->panel(&(struct panel_call){.m = m,
+                                  .width = width,
+                                  .n = n,
+                                  .k = k,
+                                  .packed = packed,
+                                  .b = b,
+                                  .scale = prepared_scale,
+                                  .bias = bias,
+                                  .relu = m % 2,
+                                  .y = y,
+                                  .ldy = ldy});
     for (size_t t = 0; t < m; t++) {
         bool finite = t == 0 || t + 1 < m;
         for (size_t j = 0; j < n; j++) {
@@ -508,17 +546,25 @@ TEST(int8_panels) {
 /* A product Y[m, n] = X B^T through panels, all that goes into it of one type's panels. */
 static void through_panels(const struct panels *p, size_t m, size_t n, size_t k, const float *x,
                            const void *b, const float *scale, float *y) {
-    static float packed[64 * 2528], x_scale[64], prepared[PANEL_ROWS * 2528],
-        prepared_scale[PANEL_ROWS * 40];
+    static float packed[64 * 2528], prepared[PANEL_ROWS * 2528], prepared_scale[PANEL_ROWS * 40];
     assert_true(m <= 64 && n <= 2 && k <= 2500);
     size_t width = (m + p->unit - 1) / p->unit * p->unit;
-    p->pack(m, width, k, x, k, packed, x_scale);
+    p->pack(m, width, k, x, k, packed);
     if (p->prepare) {
         p->prepare(n, k, b, scale, prepared, prepared_scale);
         b = prepared;
         scale = prepared_scale;
     }
-    p->panel(m, width, n, k, packed, x_scale, b, scale, NULL, false, y, n, b);
+    p->panel(&(struct panel_call){.m = m,
+                                  .width = width,
+                                  .n = n,
+                                  .k = k,
+                                  .packed = packed,
+                                  .b = b,
+                                  .scale = scale,
+                                  .y = y,
+                                  .ldy = n,
+                                  .next = b});
 }
 
 /* A sum over many steps is cut where the panel's part would leave the cache, and is the same

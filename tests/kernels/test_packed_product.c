@@ -116,17 +116,27 @@ static void check_product(const struct packed_product *p, size_t m, size_t n, si
            j_cut = n / 2 / PACK_ROWS * PACK_ROWS;
     for (size_t i = 0; i < m * ldc; i++)
         whole[i] = c[i] = 3;
-    p->multiply(&left, &right, k, 0, m, 0, n, add, whole, ldc);
-    for (int part = 0; part < 4; part++)
-        p->multiply(&left, &right, k, part & 1 ? i_cut : 0, part & 1 ? m : i_cut,
-                    part & 2 ? j_cut : 0, part & 2 ? n : j_cut, add, c, ldc);
+    const struct product_part all = {
+        .k = k, .i_end = m, .j_end = n, .add = add, .c = whole, .ldc = ldc};
+    struct product_part parts[4];
+    for (int i = 0; i < 4; i++)
+        parts[i] = (struct product_part){.k = k,
+                                         .i_first = i & 1 ? i_cut : 0,
+                                         .i_end = i & 1 ? m : i_cut,
+                                         .j_first = i & 2 ? j_cut : 0,
+                                         .j_end = i & 2 ? n : j_cut,
+                                         .add = add,
+                                         .c = c,
+                                         .ldc = ldc};
+    p->multiply(&left, &right, &all);
+    for (int i = 0; i < 4; i++)
+        p->multiply(&left, &right, &parts[i]);
     assert_memory_equal(whole, c, m * ldc * sizeof *c);
     if (!left_needs_pack(p, a.transposed)) {
         for (size_t i = 0; i < m * ldc; i++)
             c[i] = 3;
-        for (int part = 0; part < 4; part++)
-            p->multiply_rows(x, a.ld, &right, k, part & 1 ? i_cut : 0, part & 1 ? m : i_cut,
-                             part & 2 ? j_cut : 0, part & 2 ? n : j_cut, add, c, ldc);
+        for (int i = 0; i < 4; i++)
+            p->multiply_rows(x, a.ld, &right, &parts[i]);
         assert_memory_equal(whole, c, m * ldc * sizeof *c);
     }
     for (size_t i = 0; i < m; i++) {
@@ -187,7 +197,8 @@ TEST(not_a_number_stays) {
         y[32 * K + 3] = float_of_bits(0x7f800001);
         p->pack_left(&a, 0, M, &left);
         p->pack_right(&b, 0, N, &right);
-        p->multiply(&left, &right, K, 0, M, 0, N, false, c, N);
+        p->multiply(&left, &right,
+                    &(struct product_part){.k = K, .i_end = M, .j_end = N, .c = c, .ldc = N});
         for (size_t i = 0; i < M * N; i++)
             assert_int_equal(!!isnan(c[i]), i / N == 17 || i % N == 32);
         free(left.elements);

@@ -341,7 +341,8 @@ TEST(fused_products) {
         for (size_t i = 0; i < sizeof cases_of / sizeof *cases_of; i++) {
             float a[2] = {cases_of[i].c, cases_of[i].a}, b[32] = {1}, c[16];
             b[16] = cases_of[i].b; /* c 1 + a b, in this order */
-            k->multiply[0](1, 16, 2, a, 2, b, 16, false, c, 16, NULL);
+            k->multiply[0](&(struct multiply_call){
+                .m = 1, .n = 16, .k = 2, .a = a, .lda = 2, .b = b, .ldb = 16, .c = c, .ldc = 16});
             if (memcmp(c, &cases_of[i].sum, sizeof *c) != 0)
                 fail_msg("%s, product %zu: %a, not %a", k->name, i, (double)c[0],
                          (double)cases_of[i].sum);
