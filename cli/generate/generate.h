@@ -5,7 +5,7 @@
 
 #include "cli/model/dynamic.h"
 #include "cli/model/settings.h"
-#include "cli/texts/texts.h"
+#include "cli/texts/text.h"
 #include "prompt.h"
 
 #include <jansson.h>

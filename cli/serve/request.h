@@ -7,7 +7,7 @@
 
 #include "cli/model/settings.h"
 #include "cli/text/tokens.h"
-#include "cli/texts/texts.h"
+#include "cli/texts/text.h"
 #include "lib/base/memory.h"
 #include "prefix_cache.h"
 

@@ -3,7 +3,7 @@
 #ifndef CLI_ROW_H
 #define CLI_ROW_H
 
-#include "cli/texts/texts.h"
+#include "cli/texts/text.h"
 #include "prefix_cache.h"
 #include "request.h"
 #include "token_scores.h"

@@ -3,7 +3,7 @@
 #define CLI_SERVER_H
 
 #include "background.h"
-#include "cli/texts/texts.h"
+#include "cli/texts/text.h"
 #include "guard.h"
 #include "http.h"
 #include "work.h"

@@ -1,5 +1,5 @@
 /* Texts side by side: draws for each, feeds all. */
-#include "texts.h"
+#include "text.h"
 
 #include "lib/base/error.h"
 
