@@ -240,7 +240,7 @@ static txl_status read_pieces(struct reading *r) {
     for (size_t id = 0; id < r->n && good && !status; id++) {
         const char *text = json_string_value(spelling(r, id));
         double score = json_number_value(json_array_get(json_array_get(r->vocabulary, id), 1));
-        if (r->kind == TXL_XLNET && score <= -LOWERED && text[strlen(text) - 1] == ',')
+        if (r->kind == TXL_XLNET && score <= -LOWERED)
             score += LOWERED;
         good = piece_append(r->model, text, (float)score, r->types[id]);
     }
