@@ -33,8 +33,8 @@ static struct prefix *find(struct prefix_cache *all, const struct prefix_need *n
 
 struct prefix *prefix_cache_find(struct prefix_cache *all, const struct prefix_need *need) {
     struct prefix *p = find(all, need);
-    all->asked++;
-    all->found += p != NULL;
+    atomic_fetch_add(&all->asked, 1);
+    atomic_fetch_add(&all->found, p ? 1 : 0);
     return p;
 }
 

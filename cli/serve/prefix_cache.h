@@ -8,6 +8,7 @@
 #include "txl.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 /* A text is fed in calls of equal length from its beginning, and kept only between two of them: so
  * what goes on from here has the bits of a text that is read anew. */
@@ -25,7 +26,8 @@ struct prefix {
 struct prefix_cache {
     struct prefix list[MOST_PREFIXES];
     size_t most; /* that may be kept */
-    uint64_t time, found, asked;
+    uint64_t time;
+    atomic_uint_fast64_t asked, found; /* how often; read by any thread */
 };
 
 /* What a text needs of a prefix. */
