@@ -282,12 +282,15 @@ TEST_WITH(unread_answers_together_have_their_most, start_server, stop_server) {
     assert_int_equal(ask_until(all, 200), 200);
 }
 
-TEST_WITH(a_stream_comes_whole, start_server, stop_server) {
-    int client = connect_from(1);
-    say(client, "GET /s5000000 HTTP/1.0\r\nHost: localhost\r\n\r\n");
-    assert_int_equal(status_of(client), 200);
-    assert_true(rest_of(client) > 5000000);
-    close(client);
+/* What a client has read is counted no more: together they have more than unread answers may. */
+TEST_WITH(streams_come_whole, start_server, stop_server) {
+    for (size_t all = 0; all <= MOST_ANSWER_BYTES; all += 5000000) {
+        int client = connect_from(1);
+        say(client, "GET /s5000000 HTTP/1.0\r\nHost: localhost\r\n\r\n");
+        assert_int_equal(status_of(client), 200);
+        assert_true(rest_of(client) > 5000000);
+        close(client);
+    }
 }
 
 /* ---- Clients that go, and that only send no more --------------------------------------------- */
@@ -313,10 +316,12 @@ static bool goes(struct exchange *e, int tries) {
     return is_gone;
 }
 
+/* With how many answers that are only announced before the true one. */
 static const struct {
     const char *version;
     bool ends, goes;
-} leaving[] = {{"1.1", true, true}, {"1.1", false, false}, {"1.0", false, false}};
+    int interim;
+} leaving[] = {{"1.1", true, true, 0}, {"1.1", false, false, 1}, {"1.0", false, false, 0}};
 
 TEST_EACH(who_sends_no_more_is_there_and_who_ends_is_gone, leaving) {
     char text[200];
@@ -335,14 +340,12 @@ TEST_EACH(who_sends_no_more_is_there_and_who_ends_is_gone, leaving) {
     answer(e, 200, 10);
     module->release(e);
     if (!row->ends) {
-        int status = status_of(client);
-        if (status == 100) {
-            char end[13];
-            assert_int_equal(recv(client, end, 13, MSG_WAITALL),
-                             13); /* " Continue" and two line ends */
-            status = status_of(client);
+        for (int i = 0; i < row->interim; i++) {
+            char end[13]; /* " Continue" and two line ends */
+            assert_int_equal(status_of(client), 100);
+            assert_int_equal(recv(client, end, 13, MSG_WAITALL), 13);
         }
-        assert_int_equal(status, 200);
+        assert_int_equal(status_of(client), 200);
         assert_true(rest_of(client) > 10); /* and the connection ends */
         close(client);
     }

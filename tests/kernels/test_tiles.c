@@ -155,6 +155,39 @@ TEST(numbers_that_the_type_cannot_hold_are_refused) {
     assert_true(factors[1] > most / 2 / 255);
 }
 
+/* Scales of 255 and 2.5, whose bytes are 255 and 2: halves become even. */
+TEST(a_tie_of_codes_takes_the_even_one) {
+    float x[64], factors[2];
+    double scratch[8];
+    uint8_t tile[576];
+    for (size_t i = 0; i < 64; i++)
+        x[i] = (float)(i % 16) * (i < 32 ? 255 : 2.5f);
+    assert_true(tiles_round(Q4_TOP, 1, 64, x, NULL, scratch, tile, factors));
+    assert_int_equal(tile_scales(tile, 0, 0)[0], 255);
+    assert_int_equal(tile_scales(tile, 1, 0)[0], 2);
+}
+
+/* Two values fit without an error at level 15, and again at level 14. */
+TEST(a_tie_of_trials_takes_the_first) {
+    float x[32], factors[2];
+    double scratch[8];
+    uint8_t tile[576];
+    for (size_t i = 0; i < 32; i++)
+        x[i] = i % 2 ? 15 : 0;
+    assert_true(tiles_round(Q4_TOP, 1, 32, x, NULL, scratch, tile, factors));
+    assert_true(factors[0] == 1.0f / 255);
+}
+
+TEST(tiny_numbers_keep_their_scale) {
+    float x[32], factors[2];
+    double scratch[8];
+    uint8_t tile[576];
+    for (size_t i = 0; i < 32; i++)
+        x[i] = (float)(i % 16) * 0x1p-60f;
+    assert_true(tiles_round(Q4_TOP, 1, 32, x, NULL, scratch, tile, factors));
+    assert_true(factors[0] == (float)(0x1p-60 / 255));
+}
+
 TEST(every_set_reads_the_files_of_another_implementation) {
     for (size_t v = 0; kernels_at(v); v++) {
         const struct tile_kernels *k = kernels_at(v)->tiles;
