@@ -185,7 +185,8 @@ bool tiles_round(int top, size_t n_row, size_t n_col, const float *x,
     memset(tiles, 0, tile_row_bytes(top, n_col));
     for (size_t r = 0; r < n_row; r++, x += n_col, factors += 2) {
         fit_row(top, r, n_col, x, &row, code, tiles, factors);
-        if (!isfinite(255 * factors[0]) || !isfinite(255 * factors[1]))
+        /* A scale is a small part of what the numbers span; a minimum may exceed them. */
+        if (!isfinite(255 * factors[1]))
             return false;
         if (calibration)
             round_calibrated(top, r, n_col, x, &row, calibration, scratch + 3 * n, tiles);
