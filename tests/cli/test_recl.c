@@ -58,6 +58,18 @@ TEST(a_group) {
     recl_free(&recl);
 }
 
+/* A tenth of 30 is 3, though 0.1 * 30 is more in double precision. */
+TEST(a_tenth_of_thirty) {
+    float nats[90];
+    struct recl recl;
+    for (size_t i = 0; i < 90; i++)
+        nats[i] = i < 3 ? 4 : i == 3 ? 3 : i % 30 < 3 ? 4 : 1;
+    start(&recl, 1, nats, 30);
+    assert_true(gain(&recl, 0, 0, 0) == 0);
+    assert_true(gain(&recl, 0, 0, 1) > 0);
+    recl_free(&recl);
+}
+
 /* 1 % is enough, and the largest length counts. */
 TEST(the_threshold) {
     static const float nats[] = {1, 1, 0.9898F}, less[] = {1, 1, 0.991F};
