@@ -48,10 +48,10 @@ static uint64_t mix(uint64_t x) {
 }
 
 /* Contexts of equal keys are one; a text of tokens has none by chance. */
-static uint64_t context_key(const struct cache_past *past, int k) {
+static uint64_t context_key(const struct cache_history *history, int k) {
     uint64_t key = (uint64_t)k;
-    for (int i = past->n - k; i < past->n; i++)
-        key = mix(key + 0x9E3779B97F4A7C15 + (uint32_t)past->id[i]);
+    for (int i = history->n - k; i < history->n; i++)
+        key = mix(key + 0x9E3779B97F4A7C15 + (uint32_t)history->id[i]);
     return key;
 }
 
@@ -233,15 +233,15 @@ static uint32_t unit_of(double weight, uint32_t n, uint32_t d) {
     return (uint32_t)(weight * 0x1p32 / ((double)n + (double)d));
 }
 
-static void find_orders(const struct cache *c, const struct cache_past *past,
+static void find_orders(const struct cache *c, const struct cache_history *history,
                         struct cache_view *view) {
     *view = (struct cache_view){0};
     view->order[0].n = c->total;
     view->order[0].d = c->kinds;
     view->order[0].context = c->total > 0;
-    for (int k = 1; k < c->n_order && k <= past->n; k++) {
+    for (int k = 1; k < c->n_order && k <= history->n; k++) {
         const struct cache_order *o = &c->order[k];
-        const uint32_t context = o->context_table[find_context(o, context_key(past, k))];
+        const uint32_t context = o->context_table[find_context(o, context_key(history, k))];
         if (context) {
             view->order[k].context = context;
             view->order[k].n = o->contexts[context - 1].n;
@@ -265,9 +265,9 @@ static double share_of(const struct cache *c, const struct cache_view *view) {
     return share;
 }
 
-void cache_look(const struct cache *c, const struct cache_past *past, struct cache_view *view,
+void cache_look(const struct cache *c, const struct cache_history *history, struct cache_view *view,
                 uint32_t *extra, uint32_t *band_extra) {
-    find_orders(c, past, view);
+    find_orders(c, history, view);
     const double *w = c->weight[view->n_seen];
     view->share = (uint32_t)(share_of(c, view) * CACHE_ONE);
     view->share = view->share > 0 ? view->share : 1;
@@ -327,18 +327,19 @@ void cache_learn(struct cache *c, const struct cache_view *view, const double *p
         w[k] = (1 - FIXED_SHARE) * (w[k] * part[k] / p) + again;
 }
 
-txl_status cache_count(struct cache *c, struct cache_past *past, int32_t id, txl_error *error) {
+txl_status cache_count(struct cache *c, struct cache_history *history, int32_t id,
+                       txl_error *error) {
     txl_status status = TXL_OK;
-    for (int k = 1; k < c->n_order && k <= past->n && !status; k++)
-        status = count_pair(&c->order[k], c->most, context_key(past, k), id, error);
+    for (int k = 1; k < c->n_order && k <= history->n && !status; k++)
+        status = count_pair(&c->order[k], c->most, context_key(history, k), id, error);
     c->kinds += c->count[id]++ == 0;
     c->total++;
     c->band_count[band_of(c, id)]++;
-    if (past->n == CACHE_MOST_ORDERS - 1)
-        memmove(past->id, past->id + 1, sizeof past->id - sizeof *past->id);
+    if (history->n == CACHE_MOST_ORDERS - 1)
+        memmove(history->id, history->id + 1, sizeof history->id - sizeof *history->id);
     else
-        past->n++;
-    past->id[past->n - 1] = id;
+        history->n++;
+    history->id[history->n - 1] = id;
     return status;
 }
 
@@ -346,7 +347,7 @@ txl_status cache_count(struct cache *c, struct cache_past *past, int32_t id, txl
 
 struct txl_cache {
     struct cache cache;
-    struct cache_past past;
+    struct cache_history history;
     size_t band_first[2]; /* one band of all tokens: sums by band serve compression alone */
     double *extra;        /* [n_token]: all 0 but in txl_cache_mix */
 };
@@ -382,7 +383,7 @@ void txl_cache_free(txl_cache *cache) {
 
 void txl_cache_reset(txl_cache *cache) {
     cache_reset(&cache->cache);
-    cache->past.n = 0;
+    cache->history.n = 0;
 }
 
 /* Adds what a token of the order's context gets, `unit` a count; or sets it to 0. */
@@ -397,7 +398,7 @@ static void add_extra(txl_cache *cache, const struct cache_order *o, uint32_t co
 void txl_cache_mix(txl_cache *cache, float *logprob) {
     const struct cache *c = &cache->cache;
     struct cache_view view;
-    find_orders(c, &cache->past, &view);
+    find_orders(c, &cache->history, &view);
     const double *w = c->weight[view.n_seen], share = share_of(c, &view);
     double unit[CACHE_MOST_ORDERS];
     for (int k = 0; k < c->n_order; k++) {
@@ -425,7 +426,7 @@ txl_status txl_cache_add(txl_cache *cache, int32_t id, double logprob, double *m
     if (id < 0 || (size_t)id >= c->n_token)
         return txl_fail(error, TXL_ARGUMENT, "id %d is not below %zu", (int)id, c->n_token);
     if (mixed) {
-        find_orders(c, &cache->past, &view);
+        find_orders(c, &cache->history, &view);
         cache_parts(c, &view, id, exp(logprob), part);
         for (int k = 0; k <= c->n_order; k++)
             p += c->weight[view.n_seen][k] * part[k];
@@ -433,5 +434,5 @@ txl_status txl_cache_add(txl_cache *cache, int32_t id, double logprob, double *m
         if (p > 0)
             cache_learn(c, &view, part);
     }
-    return cache_count(c, &cache->past, id, error);
+    return cache_count(c, &cache->history, id, error);
 }

@@ -52,7 +52,7 @@ void cache_reset(struct cache *cache);
 size_t cache_longest_search(const struct cache *cache);
 
 /* The last tokens of a stream, the latest last. */
-struct cache_past {
+struct cache_history {
     int32_t id[CACHE_MOST_ORDERS - 1];
     int n;
 };
@@ -70,8 +70,8 @@ struct cache_view {
 
 /* Sets the view, and adds to extra[n_token], of 2^32, what the orders from 1 on give to each token,
  * and to band_extra[n_band] their sums.  cache_clear sets the same elements to 0. */
-void cache_look(const struct cache *cache, const struct cache_past *past, struct cache_view *view,
-                uint32_t *extra, uint32_t *band_extra);
+void cache_look(const struct cache *cache, const struct cache_history *history,
+                struct cache_view *view, uint32_t *extra, uint32_t *band_extra);
 void cache_clear(const struct cache *cache, const struct cache_view *view, uint32_t *extra,
                  uint32_t *band_extra);
 
@@ -82,7 +82,8 @@ void cache_parts(const struct cache *cache, const struct cache_view *view, int32
 /* The weights learn from a token's parts. */
 void cache_learn(struct cache *cache, const struct cache_view *view, const double *part);
 
-/* Counts a token, and adds it to its stream's past. */
-txl_status cache_count(struct cache *cache, struct cache_past *past, int32_t id, txl_error *error);
+/* Counts a token, and adds it to its stream's history. */
+txl_status cache_count(struct cache *cache, struct cache_history *history, int32_t id,
+                       txl_error *error);
 
 #endif

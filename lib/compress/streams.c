@@ -141,7 +141,7 @@ struct run {
     size_t element; /* the next of the text that is compressed */
     int32_t fed;    /* the token to feed next */
     bool codes;     /* that token was coded in this step */
-    struct cache_past past;
+    struct cache_history history;
     struct cache_view view;
     double part[CACHE_PART]; /* of the mixture for that token */
     bool again;              /* it is fed twice */
@@ -260,7 +260,7 @@ static txl_status code_token(struct stream_coder *coder, struct run *run, bool d
     if (cache->n_order == 0)
         return code_entries(coder, run, decodes, id, &model, good, error);
     const struct rounding before = session_rounding(run->session);
-    cache_look(cache, &run->past, &run->view, coder->extra, coder->band_extra);
+    cache_look(cache, &run->history, &run->view, coder->extra, coder->band_extra);
     txl_status status = code_entries(coder, run, decodes, id, &model, good, error);
     cache_clear(cache, &run->view, coder->extra, coder->band_extra);
     run->codes = !status && *good;
@@ -280,7 +280,7 @@ static txl_status learn_step(struct stream_coder *coder, struct run *runs, size_
             cache_learn(&coder->cache, &runs[i].view, runs[i].part);
     for (size_t i = 0; i < n && !status; i++)
         if (runs[i].codes)
-            status = cache_count(&coder->cache, &runs[i].past, runs[i].fed, error);
+            status = cache_count(&coder->cache, &runs[i].history, runs[i].fed, error);
     session_restore_rounding(&before);
     return status;
 }

@@ -75,8 +75,8 @@ struct timeline {
     struct compute compute;
     struct layers layers;
     struct adaptive adaptive;
-    size_t chunk;    /* most tokens of one pass */
-    size_t together; /* most timelines of one pass */
+    size_t chunk;      /* most tokens of one pass */
+    size_t most_batch; /* most timelines of one pass */
     uint64_t next; /* position of the next token, counted from the first row of the first memory */
     uint64_t segment_start; /* position of the current segment's first token */
     bool unfinished;        /* it has open gaps, or tokens without keys and values yet */
@@ -172,11 +172,11 @@ struct family {
 
     /* Whether the next token gives other bits by advance_each than by advance; NULL: it never
      * does. */
-    bool (*advances_alone)(const struct timeline *timeline);
+    bool (*differs_in_batch)(const struct timeline *timeline);
 
-    /* Appends ids[t] to the t-th of n timelines, n <= each[0]->together, which have the same model,
-     * with memory, and the same settings.  The hidden states [n, d_model] live until the next pass
-     * of each[0]. */
+    /* Appends ids[t] to the t-th of n timelines, n <= each[0]->most_batch, which have the same
+     * model, with memory, and the same settings.  The hidden states [n, d_model] live until the
+     * next pass of each[0]. */
     txl_status (*advance_each)(struct timeline *const *each, const int32_t *ids, size_t n,
                                const float **hidden, txl_error *error);
 

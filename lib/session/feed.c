@@ -188,9 +188,9 @@ struct weights_of_heads {
 };
 
 /* No more than a pass takes. */
-static txl_status feed_together(txl_session *const *sessions, size_t n, const int32_t *ids,
-                                struct timeline **timeline, const struct weights_of_heads *to,
-                                txl_error *error) {
+static txl_status feed_batch(txl_session *const *sessions, size_t n, const int32_t *ids,
+                             struct timeline **timeline, const struct weights_of_heads *to,
+                             txl_error *error) {
     size_t d_model = sessions[0]->model->network->bands.d_model;
     for (size_t i = 0; i < n; i++)
         timeline[i] = sessions[i]->timeline;
@@ -226,14 +226,14 @@ static txl_status feed_each(txl_session *const *sessions, size_t n, const int32_
             status = txl_session_feed(sessions[i], &ids[i], 1, error);
         return status;
     }
-    size_t together = sessions[0]->timeline->together, most = n < together ? n : together;
+    size_t room = sessions[0]->timeline->most_batch, most = n < room ? n : room;
     struct timeline **timeline = calloc(most, sizeof *timeline);
     if (!timeline)
         return txl_fail_memory(error, "sessions", most * sizeof *timeline);
     const struct rounding before = session_rounding(sessions[0]);
     for (size_t done = 0; done < n && !status; done += most) {
         size_t count = n - done < most ? n - done : most;
-        status = feed_together(sessions + done, count, ids + done, timeline, &to, error);
+        status = feed_batch(sessions + done, count, ids + done, timeline, &to, error);
         to.e = to.e ? to.e + count * to.lde : NULL;
         to.sum = to.sum ? to.sum + count : NULL;
     }
@@ -242,46 +242,46 @@ static txl_status feed_each(txl_session *const *sessions, size_t n, const int32_
     return status;
 }
 
-static bool feeds_alone(const txl_session *s) {
+static bool differs_in_batch(const txl_session *s) {
     const struct family *family = s->model->family;
-    return family->advances_alone && family->advances_alone(s->timeline);
+    return family->differs_in_batch && family->differs_in_batch(s->timeline);
 }
 
-/* Feeds some sessions alone, lists the others in together[n] and its_id[n], and feeds them
- * together. */
-static txl_status feed_apart(txl_session *const *sessions, size_t n, const int32_t *ids,
-                             txl_session **together, int32_t *its_id, txl_error *error) {
-    size_t n_together = 0;
+/* Feeds those that differ in a batch one by one, lists the others in batch[n] and batch_id[n], and
+ * feeds them as a batch. */
+static txl_status feed_split(txl_session *const *sessions, size_t n, const int32_t *ids,
+                             txl_session **batch, int32_t *batch_id, txl_error *error) {
+    size_t n_batch = 0;
     txl_status status = TXL_OK;
     for (size_t i = 0; i < n && !status; i++) {
-        if (feeds_alone(sessions[i])) {
+        if (differs_in_batch(sessions[i])) {
             status = txl_session_feed(sessions[i], &ids[i], 1, error);
         } else {
-            together[n_together] = sessions[i];
-            its_id[n_together++] = ids[i];
+            batch[n_batch] = sessions[i];
+            batch_id[n_batch++] = ids[i];
         }
     }
     if (status)
         return status;
-    return feed_each(together, n_together, its_id, (struct weights_of_heads){0}, error);
+    return feed_each(batch, n_batch, batch_id, (struct weights_of_heads){0}, error);
 }
 
 txl_status txl_session_feed_each(txl_session *const *sessions, size_t n, const int32_t *ids,
                                  txl_error *error) {
-    bool apart = false;
+    bool splits = false;
     txl_status status = check_each(sessions, n, ids, error);
     for (size_t i = 0; i < n && n > 1 && !status; i++)
-        apart = apart || feeds_alone(sessions[i]);
-    if (status || !apart)
+        splits = splits || differs_in_batch(sessions[i]);
+    if (status || !splits)
         return status ? status : feed_each(sessions, n, ids, (struct weights_of_heads){0}, error);
-    txl_session **together = calloc(n, sizeof *together);
-    int32_t *its_id = calloc(n, sizeof *its_id);
-    if (together && its_id)
-        status = feed_apart(sessions, n, ids, together, its_id, error);
+    txl_session **batch = calloc(n, sizeof *batch);
+    int32_t *batch_id = calloc(n, sizeof *batch_id);
+    if (batch && batch_id)
+        status = feed_split(sessions, n, ids, batch, batch_id, error);
     else
-        status = txl_fail_memory(error, "sessions", n * sizeof *together);
-    free(together);
-    free(its_id);
+        status = txl_fail_memory(error, "sessions", n * sizeof *batch);
+    free(batch);
+    free(batch_id);
     return status;
 }
 

@@ -206,7 +206,7 @@ txl_status transformer_xl_advance(struct timeline *t, const int32_t *ids, size_t
     return status;
 }
 
-bool transformer_xl_advances_alone(const struct timeline *t) {
+bool transformer_xl_differs_in_batch(const struct timeline *t) {
     return scores_first((const struct transformer_xl_timeline *)t, 1);
 }
 

@@ -126,7 +126,7 @@ static struct timeline *lay_out(const struct network *network, const struct kern
     *timeline = (struct transformer_xl_timeline){.base = {.network = network,
                                                           .settings = *settings,
                                                           .chunk = plan.chunk,
-                                                          .together = plan.chunk},
+                                                          .most_batch = plan.chunk},
                                                  .net = net,
                                                  .ring = plan.ring};
     struct timeline *t = &timeline->base;
@@ -365,7 +365,7 @@ const struct family transformer_xl_family = {
     .reset = reset,
     .room = transformer_xl_room,
     .advance = transformer_xl_advance,
-    .advances_alone = transformer_xl_advances_alone,
+    .differs_in_batch = transformer_xl_differs_in_batch,
     .advance_each = transformer_xl_advance_each,
     .copy = copy,
     .first_row = first_row_of,

@@ -24,7 +24,7 @@
 #include <string.h>
 
 enum {
-    FEW = 2 * XLNET_TOGETHER
+    FEW = 2 * XLNET_MOST_BATCH
 }; /* with so few rows, reading the weights takes most of the time */
 
 /* ---- Layers ------------------------------------------------------------------------------- */

@@ -65,7 +65,7 @@ static struct timeline *lay_out(const struct network *network, const struct kern
     *timeline = (struct xlnet_timeline){.base = {.network = network,
                                                  .settings = *settings,
                                                  .chunk = XLNET_QUERIES,
-                                                 .together = XLNET_TOGETHER},
+                                                 .most_batch = XLNET_MOST_BATCH},
                                         .net = net};
     timeline->capacity = rows_plan(settings->memory_type, net->n_layer, net->n_head, net->d_head,
                                    (size_t)settings->mem_len + (size_t)settings->tgt_len,

@@ -84,8 +84,8 @@ enum {
     XLNET_QUERIES = 512, /* most query rows of a pass */
     XLNET_CHUNK = 512,   /* rows of a product: more gains nothing, and activations grow */
     XLNET_BLOCK = 128,   /* rows of one attention task, so that their scores stay in cache */
-    XLNET_TOGETHER = 4   /* timelines that advance in one pass.  Each has two rows; with so few,
-                            products are the same, bit for bit, as for one timeline alone */
+    XLNET_MOST_BATCH = 4 /* timelines that advance in one pass.  Each has two rows; with so few,
+                          products are the same, bit for bit, as for one timeline alone */
 };
 
 /* A row of a pass. */

@@ -638,7 +638,7 @@ TEST(a_cache_needs_room_for_all_streams) {
 TEST(old_pairs_are_forgotten) {
     static const size_t bands[] = {0, 3, 9};
     struct cache cache;
-    struct cache_past past = {.n = 0};
+    struct cache_history past = {.n = 0};
     struct cache_view view;
     txl_error error;
     uint32_t extra[9] = {0}, band_extra[2] = {0};
@@ -664,7 +664,7 @@ TEST(old_pairs_are_forgotten) {
     for (size_t i = 0; i < 9; i++)
         assert_int_equal(extra[i], 0);
     assert_int_equal(band_extra[1], 0);
-    struct cache_past two = {.id = {2}, .n = 1};
+    struct cache_history two = {.id = {2}, .n = 1};
     cache_look(&cache, &two, &view, extra, band_extra);
     assert_int_equal(view.n_seen, 1); /* 2 1 was of the older half too */
     cache_learn(&cache, &view, part);
@@ -697,7 +697,7 @@ TEST(contexts_are_found_fast_in_a_text_written_against_it) {
     enum { TOKENS = 30000, N_TOKEN = 4000, BITS = 17 };
     static const size_t bands[] = {0, N_TOKEN};
     struct cache cache;
-    struct cache_past past = {.n = 0};
+    struct cache_history past = {.n = 0};
     txl_error error;
     assert_good(cache_open(&cache, 5, 15, 1, bands, &error), &error);
     uint64_t random = 1;
@@ -718,7 +718,7 @@ TEST(a_full_order_counts_known_pairs) {
     static const size_t bands[] = {0, 9};
     static const int32_t ids[] = {0, 1, 0, 2, 0, 1}; /* 0 1, 1 0, 0 2, 2 0; 0 1 again */
     struct cache cache;
-    struct cache_past past = {.n = 0}, zero = {.id = {0}, .n = 1};
+    struct cache_history past = {.n = 0}, zero = {.id = {0}, .n = 1};
     struct cache_view view;
     txl_error error;
     uint32_t extra[9] = {0}, band_extra[1] = {0};
