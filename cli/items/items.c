@@ -74,13 +74,11 @@ void items_close(struct items *items) {
     items_names_free(&items->names);
     regions_free(&items->regions);
     buffer_free(&items->before);
-    buffer_free(&items->orders);
     free(items->tables);
     free(items->results);
     free(items->paths);
     free(items->own.names);
     free(items->own.values);
-    free(items->own.ends);
     free(items->own.there);
     *items = (struct items){0};
 }
@@ -138,13 +136,6 @@ static bool prepare_text(struct items *items, struct items_table *table,
         !items_table_pass(table, &items->own, item, condition))
         return false;
     pass_file(items, table->input.name);
-    size_t *ends = reallocarray(items->own.ends, regions->n, sizeof *ends);
-    if (!ends)
-        return false;
-    items->own.ends = ends;
-    items->own.n_end = regions->n;
-    for (size_t i = 0; i < regions->n; i++)
-        ends[i] = regions->list[i].end;
     return true;
 }
 
@@ -169,37 +160,6 @@ static bool compare_text(struct items *items, int i, const struct evaluation *e,
     return !preference->on || preference_add(preference, table->input.name, &text);
 }
 
-/* The nth line of --factorization, from 0, which is no less than in the call before; its text is
- * NULL if there is none. */
-static struct own_value order_line(struct items *items, uint64_t n) {
-    const char *line, *end = items->orders.data + items->orders.length, *next = NULL;
-    for (line = items->orders.data + items->order_at; line < end; line = next + 1) {
-        next = memchr(line, '\n', (size_t)(end - line));
-        next = next ? next : end;
-        if (items->order_line == n)
-            return (struct own_value){.text = line, .length = (size_t)(next - line)};
-        items->order_line++;
-        items->order_at = (size_t)(next - items->orders.data) + 1;
-    }
-    return (struct own_value){0};
-}
-
-/* The order of factorisation of the current text; false if --factorization lacks it.  Every record
- * before was scored or is wrong. */
-static bool find_order(struct items *items, int i, struct own_value *order) {
-    struct items_table *table = &items->tables[i];
-    uint64_t before = items->results[i].texts + table->errors.wrong + table->missing;
-    *order = items_table_value(table, ROLE_ORDER);
-    if (!items->orders.data)
-        return true;
-    for (int k = 0; k < i; k++)
-        before += items->results[k].texts + items->results[k].left_out + items->tables[k].missing;
-    *order = order_line(items, before);
-    if (!order->text)
-        items_table_wrong(table, "--factorization has no line %" PRIu64 " for it", before + 1);
-    return order->text;
-}
-
 /* Scores a text of the current record. */
 static txl_status score_text(struct items *items, int i, struct evaluation *e,
                              const struct own_value *item, const struct own_value *condition,
@@ -207,7 +167,6 @@ static txl_status score_text(struct items *items, int i, struct evaluation *e,
     struct items_table *table = &items->tables[i];
     struct own_value text;
     char where[40], problem[512];
-    txl_error error;
     snprintf(where, sizeof where, "line %" PRIu64 ": ", table->record);
     if (!items_table_text(table, role, &text))
         return terminal_lacks_memory();
@@ -220,21 +179,13 @@ static txl_status score_text(struct items *items, int i, struct evaluation *e,
         items_table_wrong(table, "%s is empty", items_table_name(table, role));
         return TXL_OK;
     }
-    struct own_value order;
-    if (!find_order(items, i, &order))
-        return TXL_OK;
-    if (tables_start_record(e->tables, items->paths[i], table->record, &items->regions))
-        return TXL_IO;
     if (e->report)
         report_start_item(e->report, e->tokens);
-    txl_status status = evaluation_text(e, &(struct lone_text){.text = bare->data,
-                                                               .length = bare->length,
+    txl_status status = evaluation_text(e, &(struct lone_text){.regions = &items->regions,
                                                                .before = items->before.data,
                                                                .n_before = items->before.length,
                                                                .n_shared = e->before.length,
                                                                .line = table->record,
-                                                               .order = order.text,
-                                                               .n_order = order.length,
                                                                .where = where,
                                                                .problem = problem,
                                                                .n_problem = sizeof problem});
@@ -242,19 +193,12 @@ static txl_status score_text(struct items *items, int i, struct evaluation *e,
         items_table_wrong(table, "%s", problem);
         return TXL_OK;
     }
-    if (!status) {
+    if (!status)
         items_table_right(table);
-        status =
-            tables_end_record(e->tables, e->scorer.order, &error); /* the order may lack its last */
-        if (status && status != TXL_STOPPED)
-            terminal_error("%s: %s%s", table->input.name, where, error.message);
-    }
     if (!status && !compare_text(items, i, e, item, condition))
         status = TXL_IO;
     if (!status && e->report && !report_item(e->report, item, condition, &items->regions))
         status = TXL_IO;
-    items->correction += e->tables->words.table.file.stream ? e->tables->words.correction
-                                                            : e->tables->regions.correction;
     evaluation_end_stream(e);
     items->results[i].texts++;
     return status;
@@ -296,7 +240,6 @@ txl_status items_evaluate(struct items *items, int i, struct evaluation *e, stru
     struct preference *preference = &items->results[i].preference;
     txl_status status = TXL_MEMORY;
     *result = (struct result){.file = items->paths[i]};
-    items->correction = 0;
     if (evaluation_begin(e, &table->input)) {
         status = score_records(items, i, e);
         if (!status)
@@ -317,18 +260,10 @@ txl_status items_evaluate(struct items *items, int i, struct evaluation *e, stru
     result->file = items->paths[i];
     result->items = &items->results[i];
     result->seconds = terminal_seconds() - start;
-    result->word_correction = items->correction;
     return status;
 }
 
 /* ---- Results ------------------------------------------------------------------------------ */
-
-bool items_ordered(const struct items *items) {
-    bool ordered = items->orders.data;
-    for (int i = 0; i < items->n; i++)
-        ordered = ordered || items->tables[i].role[ROLE_ORDER] != SIZE_MAX;
-    return ordered;
-}
 
 bool items_lack(const struct items *items, int i) {
     return items->results[i].left_out + items->results[i].preference.left_out > 0;

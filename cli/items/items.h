@@ -15,9 +15,6 @@ struct items_result {
 
 struct items {
     struct items_names names;
-    struct buffer orders; /* --factorization: a line a text; without data: none */
-    size_t order_at;      /* where its line `order_line` begins */
-    uint64_t order_line;
     struct preference preference; /* as asked for */
     struct items_table *tables;   /* [n] */
     struct items_result *results; /* [n] */
@@ -28,7 +25,6 @@ struct items {
     struct items_result total;
     struct regions regions; /* of the current text */
     struct buffer before;   /* what is before it */
-    double correction;      /* what the terms of word_rows.h add to the sums of a table's texts */
 };
 
 /* Makes room for `most` tables; false with the error printed.  End with items_close. */
@@ -48,9 +44,6 @@ bool items_pass_plain(struct items *items, const char *path, const struct own_va
 /* Scores the texts of table `i` as evaluate does.  Errors of single records were printed. */
 txl_status items_evaluate(struct items *items, int i, struct evaluation *evaluation,
                           struct result *result);
-
-/* Whether texts have orders of factorisation. */
-bool items_ordered(const struct items *items);
 
 /* Whether anything was left out of table `i`. */
 bool items_lack(const struct items *items, int i);

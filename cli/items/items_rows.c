@@ -19,8 +19,7 @@ static const size_t NONE = SIZE_MAX;
 
 /* The columns that tell one text from another, in the long form and in the other. */
 static const enum items_role long_keys[] = {ROLE_ITEM, ROLE_CONDITION},
-                             text_keys[] = {ROLE_ITEM, ROLE_CONDITION, ROLE_TEXT, ROLE_CONTEXT,
-                                            ROLE_ORDER};
+                             text_keys[] = {ROLE_ITEM, ROLE_CONDITION, ROLE_TEXT, ROLE_CONTEXT};
 
 static size_t key_count(const struct items_table *t) {
     return t->whole ? sizeof text_keys / sizeof *text_keys : sizeof long_keys / sizeof *long_keys;

@@ -26,7 +26,7 @@ enum { WAITING = 1 << 16 };
 
 static const char *const role_names[N_ROLE] = {"item",   "condition",     "text",         "context",
                                                "region", "sentence_good", "sentence_bad", "UID",
-                                               "pairID", "order",         "candidates"};
+                                               "pairID", "candidates"};
 
 static const size_t NONE = SIZE_MAX;
 
@@ -71,7 +71,6 @@ const char *items_table_name(const struct items_table *t, enum items_role role) 
     const char *given = t->names->name[role];
     bool cloze = t->names->cloze;
     bool usual = role == ROLE_REGION       ? false
-                 : role == ROLE_ORDER      ? t->names->orders
                  : role == ROLE_CANDIDATES ? cloze
                                            : !cloze || role <= ROLE_TEXT;
     return given ? given : usual ? role_names[role] : NULL;
@@ -886,7 +885,7 @@ bool items_table_open(struct items_table *t, const char *path, const struct inpu
     if (t->names->name[ROLE_REGION] && t->role[ROLE_REGION] != NONE)
         return t->pairs ? items_table_fail(t, "--columns region needs a column of texts")
                         : items_rows_read(t);
-    return t->names->cloze || t->names->apart || t->pairs || t->role[ROLE_ITEM] == NONE ||
+    return t->names->cloze || t->pairs || t->role[ROLE_ITEM] == NONE ||
            find_repeated(t, separators);
 }
 

@@ -34,18 +34,15 @@ enum items_role {
     ROLE_BAD,
     ROLE_UID,
     ROLE_PAIR,
-    ROLE_ORDER,      /* of factorisation; where it has a meaning */
-    ROLE_CANDIDATES, /* for a gap, with bars between; likewise */
+    ROLE_CANDIDATES, /* for a gap, with bars between; of txl fill alone */
     N_ROLE
 };
 
 /* What the columns are called. */
 struct items_names {
     char *name[N_ROLE]; /* NULL: as usual; regions have no usual name */
-    bool orders;        /* `order` has its usual name, else none */
     bool cloze;         /* `candidates` has, context has none */
     bool joins_bare;    /* rows of the long form have nothing between them */
-    bool apart;         /* texts that come again are texts of their own */
     bool lacks_memory;
 };
 

@@ -499,6 +499,10 @@ static int unknown_option(const struct command *command, const char *text) {
     snprintf(name, sizeof name, "%.*s", (int)strcspn(dashless, "="), dashless);
     if ((strcmp(name, "output") == 0 || strcmp(name, "csv") == 0) && !has_option(command, "output"))
         return no_output_option(command, "--", name);
+    for (const struct moved_option *moved = command->moved; moved && moved->name; moved++)
+        if (strcmp(moved->name, name) == 0)
+            return options_wrong(command, "--%s is an option of another command: %s", name,
+                                 moved->instead);
     struct nearest nearest = nearest_to(name);
     for (const struct option_row *row = command->options; row->name; row++)
         nearest_try(&nearest, row->name);

@@ -152,11 +152,17 @@ struct operands {
     char **list, *text; /* of --files-from, else NULL */
 };
 
+/* An option that another command has now. */
+struct moved_option {
+    const char *name, *instead; /* without the dashes; the command line to type */
+};
+
 struct command {
     const char *name;
     const char *summary;              /* one line, lower case, no full stop */
     const char *description;          /* paragraphs divided by an empty line */
     const struct option_row *options; /* ends with a row without a name */
+    const struct moved_option *moved; /* likewise; NULL: none */
     const char *const *brief; /* the options of -h, ends with NULL; NULL: all, they are few */
     const struct operand_row *operands; /* ends with a row without a name; NULL: none */
     const char *operand_hint; /* added to the error about an unexpected argument; NULL: nothing */

@@ -53,8 +53,6 @@ bool sweep_start(struct sweep *sweep, bool first) {
 txl_status sweep_token(void *context, const struct scored *token, txl_error *error) {
     struct sweep *sweep = context;
     float nats = token->nats[0];
-    if (token->left_out)
-        return TXL_OK;
     if (sweep->keeps && !buffer_append(&sweep->recl.nats, &nats, sizeof nats))
         return txl_fail(error, TXL_MEMORY, "out of memory");
     if (sweep->first)

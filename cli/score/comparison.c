@@ -44,8 +44,6 @@ txl_status comparison_token(void *context, const struct scored *token, txl_error
     (void)error;
     struct comparison *comparison = context;
     struct divergence *divergence = &comparison->divergence;
-    if (token->left_out)
-        return TXL_OK;
     double difference = (double)token->nats[1] - (double)token->nats[0];
     bool agreed;
     comparison->last_divergence =

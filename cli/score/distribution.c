@@ -68,3 +68,11 @@ double log_mass(const bool *of, const float *logprob, int32_t n) {
             sum += exp((double)logprob[id]);
     return log(sum);
 }
+
+struct moment moment_of(const txl_model *model, const bool *begins, bool entropy,
+                        const struct scored *token) {
+    const float *logprob = token->logprob[0];
+    const int32_t n = txl_model_n_token(model);
+    return (struct moment){.begins = begins ? log_mass(begins, logprob, n) : 0,
+                           .entropy = entropy ? entropy_of(logprob, n) : 0};
+}

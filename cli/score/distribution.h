@@ -2,6 +2,8 @@
 #ifndef CLI_SCORE_DISTRIBUTION_H
 #define CLI_SCORE_DISTRIBUTION_H
 
+#include "scorer.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -18,5 +20,15 @@ double entropy_of(const float *logprob, int32_t n);
 
 /* The log-probability of the tokens of `of`, [n], together. */
 double log_mass(const bool *of, const float *logprob, int32_t n);
+
+/* What is known before a token, from the distribution that predicts it. */
+struct moment {
+    double begins;  /* ln P(B) (words.h), or 0 */
+    double entropy; /* in nats, or 0 */
+};
+
+/* `begins`: [n_token], the tokens of B; NULL: that is not needed.  `entropy`: it is. */
+struct moment moment_of(const txl_model *model, const bool *begins, bool entropy,
+                        const struct scored *token);
 
 #endif

@@ -1,4 +1,4 @@
-/* Reads a text and scores it whole, line by line or stream by stream. */
+/* Reads a text and scores it whole or stream by stream, or texts in memory one by one. */
 #include "evaluate.h"
 
 #include "cli/io/clean.h"
@@ -53,9 +53,14 @@ static txl_status push_token(struct evaluation *e, int32_t id, const struct plac
 
 /* ---- The spool ---------------------------------------------------------------------------- */
 
-/* Places are only kept for the tables. */
+/* Whether rows or the report show the text. */
+static bool shows_text(const struct evaluation *e) {
+    return e->levels || e->shows_source;
+}
+
+/* Places are only kept for the report. */
 static size_t spooled_place(const struct evaluation *e) {
-    return tables_any(e->tables) ? sizeof(struct place) : sizeof(struct share);
+    return shows_text(e) ? sizeof(struct place) : sizeof(struct share);
 }
 
 static off_t spooled_bytes(const struct evaluation *e) {
@@ -64,7 +69,7 @@ static off_t spooled_bytes(const struct evaluation *e) {
 
 static txl_status spool_write(struct evaluation *e, int32_t id, const struct place *place,
                               txl_error *error) {
-    const void *kept = tables_any(e->tables) ? (const void *)place : &place->share;
+    const void *kept = shows_text(e) ? (const void *)place : &place->share;
     bool written = fwrite(&id, sizeof id, 1, e->spool) == 1 &&
                    fwrite(kept, spooled_place(e), 1, e->spool) == 1;
     return written ? TXL_OK : fail_spool(e, error);
@@ -72,7 +77,7 @@ static txl_status spool_write(struct evaluation *e, int32_t id, const struct pla
 
 static txl_status spool_read(struct evaluation *e, int32_t *id, struct place *place,
                              txl_error *error) {
-    void *kept = tables_any(e->tables) ? (void *)place : &place->share;
+    void *kept = shows_text(e) ? (void *)place : &place->share;
     bool read =
         fread(id, sizeof *id, 1, e->spool) == 1 && fread(kept, spooled_place(e), 1, e->spool) == 1;
     return read ? TXL_OK : fail_spool(e, error);
@@ -199,10 +204,8 @@ static bool add_context(struct evaluation *e, int32_t id) {
     return id_list_add(&e->context, id);
 }
 
-/* Starts a text at byte `base` of the source. */
-static txl_status start_alone(struct evaluation *e, uint64_t base, txl_error *error) {
+static txl_status start_alone(struct evaluation *e, txl_error *error) {
     e->context.n = 0;
-    e->base = base;
     e->end = e->characters = 0;
     e->at_start = true;
     e->is_scored = false;
@@ -255,75 +258,16 @@ static struct share share_of(struct evaluation *e, const txl_symbol *symbol, uin
                 : count_characters(reader->before, reader->n_before) + prefix - reader->n_before;
     }
     struct share share = {end - e->end, symbol->characters - e->characters,
-                          take_words(e, end - prefix + reader->mark + e->base)};
+                          take_words(e, end - prefix + reader->mark)};
     e->end = end;
     e->characters = symbol->characters;
     return e->ids ? (struct share){0} : share;
 }
 
-/* Ends a line of the source, whose line end is at `end`. */
-static txl_status end_line(struct evaluation *e, uint64_t end, txl_error *error) {
-    txl_status status = TXL_OK;
-    e->in_line = false;
-    if (e->is_scored)
-        status = scorer_flush(&e->scorer, error);
-    if (!status)
-        status = tables_line(e->tables, &e->line, end, &e->scorer.score, error);
-    evaluation_end_stream(e);
-    e->record++;
-    return status;
-}
-
-/* Passes on a part of the source, which goes on to the line's end or to the buffer's. */
-static txl_status feed_line(struct evaluation *e, const char *text, size_t length, uint64_t at,
-                            txl_error *error) {
-    txl_status status = e->in_line ? TXL_OK : start_alone(e, at, error);
-    e->in_line = true;
-    e->reader.line = e->record;
-    return status ? status : token_reader_feed(&e->reader, text, length);
-}
-
-/* Passes on the lines of the source, each after what is before it. */
-static txl_status read_lines(struct evaluation *e, txl_error *error) {
-    char buffer[1 << 16], last = 0;
-    uint64_t at = 0;
-    ssize_t n;
-    txl_status status = TXL_OK;
-    while (!status && (n = input_read(e->reader.input, buffer, sizeof buffer)) != 0) {
-        if (n < 0)
-            return TXL_IO;
-        for (size_t i = 0, length; i < (size_t)n && !status; i += length) {
-            const char *feed = memchr(buffer + i, '\n', (size_t)n - i);
-            length = feed ? (size_t)(feed - buffer) - i + 1 : (size_t)n - i;
-            status = feed_line(e, buffer + i, length, at, error);
-            at += length;
-            last = length > 1 ? buffer[i + length - 2] : last;
-            bool carriage = last == '\r' && !e->reader.takes_bytes && at - e->base > 1;
-            last = buffer[i + length - 1];
-            if (feed && !status)
-                status = token_reader_end_text(&e->reader);
-            if (feed && !status)
-                status = end_line(e, at - 1 - carriage, error);
-            show_reading(e);
-            if (!status && signals_stopped())
-                status = TXL_STOPPED;
-        }
-    }
-    if (!status && signals_stopped())
-        status = TXL_STOPPED;
-    if (!status && e->in_line)
-        status = token_reader_end_text(&e->reader);
-    if (!status && e->in_line)
-        status = end_line(e, at, error);
-    if (!status)
-        token_reader_end(&e->reader);
-    return status;
-}
-
 /* Receives the text before its symbols. */
 static txl_status see_text(void *context, const char *text, size_t length, txl_error *error) {
     struct evaluation *e = context;
-    txl_status status = tables_see(e->tables, text, length, error);
+    txl_status status = shows_text(e) ? source_see(&e->source, text, length, error) : TXL_OK;
     if (!status && !e->ids && !see_words(&e->words, text, length))
         status = txl_fail(error, TXL_MEMORY, "out of memory");
     return !status && e->heat ? heat_text(e->heat, text, length, error) : status;
@@ -349,51 +293,10 @@ static bool renew_encoder(struct evaluation *e) {
     return open_reader(e, e->reader.input, &encoding);
 }
 
-/* Reads an order of `n_token` tokens of the text: numbers from 0, each once, with blanks, commas or
- * brackets between them.  False if it is none. */
-static txl_status read_order(struct evaluation *e, const struct lone_text *text, size_t n_token) {
-    static const char between[] = " \t\r,[]";
-    size_t n = 0;
-    e->order.length = 0;
-    e->scorer.order = NULL;
-    for (size_t i = 0; i < text->n_order;) {
-        size_t id = 0, digits = 0;
-        if (memchr(between, text->order[i], sizeof between - 1)) {
-            i++;
-            continue;
-        }
-        for (; i < text->n_order && isdigit((unsigned char)text->order[i]) && id < n_token;
-             i++, digits++)
-            id = 10 * id + (size_t)(text->order[i] - '0');
-        bool good = digits > 0 && id < n_token;
-        for (size_t k = 0; k < n && good; k++)
-            good = ((const size_t *)e->order.data)[k] != id;
-        if (!good) {
-            snprintf(text->problem, text->n_problem,
-                     "its order is no list of numbers from 0 to %zu, each once: see the index of "
-                     "--per-token",
-                     n_token - 1);
-            return TXL_TEXT;
-        }
-        if (!buffer_append(&e->order, &id, sizeof id))
-            return TXL_MEMORY;
-        n++;
-    }
-    if (n > 0 && e->context.n + n_token > e->scorer.tgt_len) {
-        snprintf(text->problem, text->n_problem,
-                 "with an order a text has at most tgt_len tokens, which is %zu, with what is "
-                 "before it; it has %zu",
-                 e->scorer.tgt_len, e->context.n + n_token);
-        return TXL_TEXT;
-    }
-    e->scorer.order = n > 0 ? (const size_t *)e->order.data : NULL;
-    e->scorer.n_order = n;
-    return TXL_OK;
-}
-
-/* An empty text has the end of its only line all the same. */
-txl_status evaluation_text(struct evaluation *e, const struct lone_text *text) {
+/* Reads the text's tokens, which wait then. */
+static txl_status read_text(struct evaluation *e, const struct lone_text *text) {
     struct token_reader *reader = &e->reader;
+    const struct buffer *bytes = &text->regions->text;
     const struct blanks blanks = e->blanks;
     txl_error error = {0};
     uint64_t tokens = e->tokens;
@@ -410,33 +313,50 @@ txl_status evaluation_text(struct evaluation *e, const struct lone_text *text) {
     reader->where = text->where;
     reader->problem = text->problem;
     reader->n_problem = text->n_problem;
-    txl_status status = start_alone(e, 0, &error);
+    txl_status status = start_alone(e, &error);
     if (!terminal_report(status, &error))
         return status;
-    status = text->length > 0 ? token_reader_feed(reader, text->text, text->length)
-                              : token_reader_feed(reader, "\n", 1);
+    /* An empty text has the end of its only line all the same. */
+    status = bytes->length > 0 ? token_reader_feed(reader, bytes->data, bytes->length)
+                               : token_reader_feed(reader, "\n", 1);
     if (!status)
         status = token_reader_end_text(reader);
-    if (!status && e->both_sides)
-        status = read_order(e, text, e->waiting.length / sizeof(struct waiting_token));
-    if (status) {
-        e->tokens = tokens;
-        e->blanks = blanks;
-        return status == TXL_TEXT && !renew_encoder(e) ? TXL_MEMORY : status;
+    if (!status) {
+        blanks_end(&e->blanks);
+        return TXL_OK;
     }
-    blanks_end(&e->blanks);
+    e->tokens = tokens;
+    e->blanks = blanks;
+    return status == TXL_TEXT && !renew_encoder(e) ? TXL_MEMORY : status;
+}
+
+static txl_status push_waiting(struct evaluation *e, uint64_t length, txl_error *error) {
     struct waiting_token token;
+    txl_status status = TXL_OK;
     for (size_t i = 0; i < e->waiting.length && !status; i += sizeof token) {
         memcpy(&token, e->waiting.data + i, sizeof token);
         struct place *place = &token.place;
-        if (place->offset + place->bytes > text->length) /* the line end of an empty text */
+        if (place->offset + place->bytes > length) /* the line end of an empty text */
             place->bytes = place->share.bytes = place->share.characters = 0;
-        status = push_token(e, token.id, place, &error);
+        status = push_token(e, token.id, place, error);
     }
-    if (!status && e->is_scored)
-        status = scorer_flush(&e->scorer, &error);
+    return !status && e->is_scored ? scorer_flush(&e->scorer, error) : status;
+}
+
+txl_status evaluation_text(struct evaluation *e, const struct lone_text *text) {
+    const struct buffer *bytes = &text->regions->text;
+    txl_error error = {TXL_STOPPED, ""};
+    source_of_text(&e->source, bytes->data ? bytes->data : "", bytes->length);
+    if (e->levels && levels_start(e->levels, &e->source, text->regions, e->parted, text->line))
+        return TXL_IO;
+    txl_status status = read_text(e, text);
+    if (status)
+        return status;
+    status = push_waiting(e, bytes->length, &error);
+    if (!status && e->levels)
+        status = levels_end(e->levels, false, &error);
     if (status && status != TXL_STOPPED)
-        terminal_error("%s: %s%s", reader->input->name, text->where, error.message);
+        terminal_error("%s: %s%s", e->reader.input->name, text->where, error.message);
     return status;
 }
 
@@ -448,7 +368,7 @@ static struct place place_of(struct evaluation *e, const txl_symbol *symbol) {
     const uint64_t prefix = reader->prefix, end = symbol->offset + symbol->bytes,
                    begin = symbol->offset > prefix ? symbol->offset : prefix;
     return (struct place){.line = e->record > 0 ? e->record : symbol->line - e->lines_before,
-                          .offset = begin - prefix + reader->mark + e->base,
+                          .offset = begin - prefix + reader->mark,
                           .bytes = end - begin,
                           .share = share_of(e, symbol, end)};
 }
@@ -474,7 +394,6 @@ static txl_status take_symbol(void *context, const txl_symbol *symbol, txl_error
         return TXL_STOPPED;
     const struct waiting_token token = {symbol->id, place_of(e, symbol)};
     e->at_start = false;
-    e->reached = token.place.offset + token.place.bytes;
     e->tokens++;
     e->spelled += is_lone_byte(symbol);
     if (e->spool)
@@ -491,8 +410,6 @@ static txl_status take_symbol(void *context, const txl_symbol *symbol, txl_error
 static txl_status finish_text(struct evaluation *e, txl_error *error) {
     if (e->spool)
         return score_streams(e, error);
-    if (e->in_line)
-        return end_line(e, e->reached, error);
     if (e->alone && !e->is_scored)
         return TXL_OK;
     return scorer_flush(&e->scorer, error);
@@ -501,9 +418,7 @@ static txl_status finish_text(struct evaluation *e, txl_error *error) {
 static txl_status score_text(struct evaluation *e, const struct input *input) {
     txl_error error = {0};
     txl_status status = TXL_OK;
-    if (e->per_line)
-        status = read_lines(e, &error);
-    else if (!e->alone || !(status = start_alone(e, 0, &error)))
+    if (!e->alone || !(status = start_alone(e, &error)))
         status = token_reader_run(&e->reader, show_reading, e);
     if (status == TXL_STOPPED && !signals_stopped() && !output_closed() && !output_failed())
         status = TXL_OK; /* --max-tokens */
@@ -541,12 +456,10 @@ bool evaluation_begin(struct evaluation *e, struct input *input) {
     e->spelled = 0;
     e->score = (struct score){0};
     e->tokens = 0;
-    e->line = (struct place){.line = 1};
     e->end = e->characters = 0;
-    e->in_line = false;
     e->texts = e->invalid = 0;
     start_words(e);
-    e->record = e->per_line;
+    e->record = 0;
     e->lines_before = 0;
     for (size_t i = 0; i < e->before.length; i++)
         e->lines_before += e->before.data[i] == '\n';
@@ -558,7 +471,7 @@ bool evaluation_begin(struct evaluation *e, struct input *input) {
         if (!e->spool)
             return terminal_error("temporary file of token ids: %s", strerror(errno));
     }
-    blanks_start(&e->blanks, !e->items, e->items || e->per_line);
+    blanks_start(&e->blanks, !e->items, e->items);
     return open_reader(e, input, &encoding);
 }
 
@@ -583,7 +496,6 @@ void evaluation_free(struct evaluation *e) {
     buffer_free(&e->before);
     id_list_free(&e->context);
     buffer_free(&e->waiting);
-    buffer_free(&e->order);
     buffer_free(&e->words.at);
 }
 
@@ -601,20 +513,22 @@ static txl_status fail_short(const struct evaluation *e, const char *name,
     return TXL_TEXT;
 }
 
-/* Ends the tables' rows of the text, which include what was scored before a signal. */
-static txl_status end_tables(struct evaluation *e, const char *name, struct result *result,
-                             txl_status status) {
-    txl_error error;
-    bool good = !status || status == TXL_STOPPED;
-    bool cut = !e->reader.ended || e->streams > 1;
-    if (good && tables_finish_text(e->tables, cut, &error)) {
+/* Opens what rows and the report show of the text. */
+static bool start_rows(struct evaluation *e, const struct input *input) {
+    return !shows_text(e) || (source_open(&e->source, input) &&
+                              (!e->levels || !levels_start(e->levels, &e->source, NULL, false, 0)));
+}
+
+/* Writes the rows that wait, also of what was scored before a signal. */
+static txl_status end_rows(struct evaluation *e, const char *name, txl_status status) {
+    txl_error error = {TXL_STOPPED, ""};
+    const bool cut = !e->reader.ended || e->streams > 1;
+    if (e->levels && (!status || status == TXL_STOPPED) && levels_end(e->levels, cut, &error)) {
         status = error.status;
-        good = false;
         if (status != TXL_STOPPED)
             terminal_error("%s: %s", name, error.message);
     }
-    result->word_correction = e->tables->words.correction;
-    tables_end_text(e->tables, good);
+    source_close(&e->source);
     return status;
 }
 
@@ -623,7 +537,7 @@ txl_status evaluate(struct evaluation *e, const char *file, struct input *input,
     double start = terminal_seconds();
     txl_status status = TXL_IO;
     *result = (struct result){.file = file};
-    if (tables_start_text(e->tables, file, input) && evaluation_begin(e, input)) {
+    if (start_rows(e, input) && evaluation_begin(e, input)) {
         status = score_text(e, input);
         evaluation_end(e, result);
         result->seconds = terminal_seconds() - start;
@@ -635,5 +549,5 @@ txl_status evaluate(struct evaluation *e, const char *file, struct input *input,
     if (!status && result->score.predicted == 0)
         status = fail_short(e, input->name, result);
     result->file = file;
-    return end_tables(e, input->name, result, status);
+    return end_rows(e, input->name, status);
 }

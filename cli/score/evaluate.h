@@ -5,9 +5,9 @@
 #include "cli/io/terminal.h"
 #include "cli/text/tokens.h"
 #include "heat.h"
+#include "levels.h"
 #include "report.h"
 #include "result.h"
-#include "tables.h"
 
 /* A token that waits until all of its text was read. */
 struct waiting_token {
@@ -18,16 +18,17 @@ struct waiting_token {
 struct evaluation {
     const txl_model *model;
     bool raw, ids, skip_unknown, both_sides;
-    bool per_line;       /* every line is scored alone */
     bool items;          /* texts come one by one (evaluation_text) */
     uint64_t max_tokens; /* 0: all */
     uint64_t streams;    /* equal parts that the tokens are cut into; the remainder is dropped */
     uint64_t stream;     /* the only one to score, from 1; 0: all of them */
     struct scorer scorer;
     struct comparison *comparison; /* NULL, or observes the scorer */
-    struct tables *tables;         /* NULL: none */
+    struct levels *levels;         /* NULL: no rows */
     struct heat *heat;             /* NULL, or shows the text */
     struct report *report;         /* likewise */
+    bool shows_source;             /* the report shows the text's own bytes */
+    bool parted;                   /* bars part texts in memory into regions */
     struct progress *progress;
     int pass, passes; /* over the same text, from 0; progress covers all of them */
     uint64_t passed;  /* tokens of the passes before */
@@ -39,11 +40,10 @@ struct evaluation {
     struct unknown unknown;
     uint64_t spelled; /* tokens that are single bytes of characters that the vocabulary lacks */
     struct blanks blanks;
-    FILE *spool;         /* the tokens of several streams, until their number is known */
-    bool in_line;        /* --per-line: the current line has begun */
-    struct place line;   /* where it begins */
-    uint64_t end;        /* of the last token's bytes */
-    uint64_t characters; /* of the text before that */
+    struct source source; /* what rows and the report show of it */
+    FILE *spool;          /* the tokens of several streams, until their number is known */
+    uint64_t end;         /* of the last token's bytes */
+    uint64_t characters;  /* of the text before that */
     struct word_starts {
         struct buffer at; /* uint64_t: where words begin that no token has reached */
         size_t taken;     /* bytes of it that are past */
@@ -53,25 +53,22 @@ struct evaluation {
         size_t n_held;
     } words;
 
-    /* Texts that are scored alone (--per-line, --context, --items): all of their tokens, after the
-     * model's first context and what is before. */
+    /* Texts that are scored alone: all of their tokens, after the model's first context and what is
+     * before. */
     bool alone;
     struct buffer before;   /* of every text */
     struct id_list context; /* of the current text */
     bool at_start;          /* it has no token yet */
     bool is_scored;         /* its tokens follow their context in the scorer */
     uint64_t texts;         /* so far */
-    uint64_t reached;       /* where in the source the last token ends */
     uint64_t invalid;       /* counted by earlier encoders */
     uint64_t lines_before;  /* line ends before the text */
-    uint64_t base;          /* where in the source the text begins */
     uint64_t record;        /* > 0: the line in which all of it stands */
     bool waits;             /* its tokens wait until it was read */
     struct buffer waiting;  /* of struct waiting_token */
-    struct buffer order;    /* of size_t: the text's scorer.order */
 };
 
-/* Reads `input` and scores it; tables name it `file`, as the result does.  Returns TXL_OK, or
+/* Reads `input` and scores it; the result names it `file`.  Returns TXL_OK, or
  * TXL_STOPPED after a signal or when the reader of standard output is gone: what was scored until
  * then is a result too.  The error of any other status was printed. */
 txl_status evaluate(struct evaluation *evaluation, const char *file, struct input *input,
@@ -85,18 +82,18 @@ void evaluation_free(struct evaluation *evaluation);
 
 /* A text in memory, which stands in one record of the input. */
 struct lone_text {
-    const char *text, *before; /* [length], [n_before] */
-    size_t length, n_before;
+    struct regions *regions; /* its text, which they part */
+    const char *before;      /* [n_before] */
+    size_t n_before;
     size_t n_shared; /* bytes of `before` that are before every text */
     uint64_t line;
-    const char *order; /* [n_order]: numbers of tokens (scorer.order); NULL: none */
-    size_t n_order;
     const char *where; /* for messages */
     char *problem;     /* [n_problem]: receives why it cannot be read */
     size_t n_problem;
 };
 
-/* Scores the text; then the scorer has its score, until evaluation_end_stream adds it to the sum.
+/* Scores the text and writes its rows; then the scorer has its score, until evaluation_end_stream
+ * adds it to the sum.
  * TXL_TEXT: it cannot be read, for the reason in its `problem`, and nothing was scored. */
 txl_status evaluation_text(struct evaluation *evaluation, const struct lone_text *text);
 void evaluation_end_stream(struct evaluation *evaluation);

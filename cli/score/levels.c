@@ -95,6 +95,16 @@ void levels_files(struct levels *l, struct outfile *files[N_LEVEL]) {
         files[i] = &l->table[i].file;
 }
 
+void levels_mark(struct levels *l) {
+    for (enum level i = 0; i < N_LEVEL; i++)
+        table_mark(&l->table[i]);
+}
+
+void levels_take_back(struct levels *l) {
+    for (enum level i = 0; i < N_LEVEL; i++)
+        table_take_back(&l->table[i]);
+}
+
 static bool is_open(const struct levels *l, enum level level) {
     return l->table[level].file.stream;
 }
@@ -116,17 +126,9 @@ static void put_region(struct levels *l, struct table *table, size_t region) {
         table_unknown(table);
 }
 
-/* The number of the region that has this byte; the last one for those after the text. */
-static size_t region_of(const struct levels *l, uint64_t at) {
-    size_t low = 1, high = l->regions ? l->regions->n - 1 : 1;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (at < l->regions->list[middle].end)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return l->regions ? low : 0;
+/* The number of the region that has the first byte; 0: there are none. */
+static size_t region_of(const struct levels *l, const struct place *place) {
+    return l->regions ? regions_at(l->regions, place->offset) : 0;
 }
 
 /* What all levels but tokens end with. */
@@ -169,9 +171,9 @@ static txl_status take_word(void *context, const struct found_word *word, txl_er
     l->corrected += word->corrected;
     if (!is_open(l, LEVEL_WORD))
         return TXL_OK;
-    put_start(l, LEVEL_WORD, own_region(l->own, place->offset), place->line);
+    put_start(l, LEVEL_WORD, region_of(l, place), place->line);
     table_integer(table, word->number);
-    put_region(l, table, region_of(l, place->offset));
+    put_region(l, table, region_of(l, place));
     txl_status status = table_source(table, l->source, place->offset, place->bytes, error);
     if (status)
         return status;
@@ -205,7 +207,7 @@ static txl_status put_token(struct levels *l, const struct scored *token, size_t
     struct table *table = &l->table[LEVEL_TOKEN];
     const struct place *place = token->place;
     const uint64_t word = words_number(&l->words);
-    put_start(l, LEVEL_TOKEN, own_region(l->own, place->offset), place->line);
+    put_start(l, LEVEL_TOKEN, region_of(l, place), place->line);
     table_integer(table, token->index);
     table_integer(table, (uint64_t)token->id);
     put_symbol(l, token->id);
@@ -232,13 +234,6 @@ static txl_status put_token(struct levels *l, const struct scored *token, size_t
 
 /* ---- Regions ------------------------------------------------------------------------------ */
 
-/* The first byte from `at` on that is not white space. */
-static size_t find_solid(const struct buffer *text, size_t at) {
-    for (size_t n = 1; at < text->length && n > 0; at += n)
-        n = space_length(text->data + at, text->length - at);
-    return at;
-}
-
 /* Whether a word is at this byte. */
 static bool is_boundary(const struct buffer *text, size_t at) {
     return at == 0 || space_at_end(text->data, at) > 0;
@@ -255,7 +250,7 @@ static size_t add_to_region(struct levels *l, const struct scored *token, const 
                             const struct moment *before) {
     const struct buffer *text = &l->regions->text;
     const size_t begin = (size_t)token->place->offset, end = begin + (size_t)token->place->bytes,
-                 solid = find_solid(text, begin);
+                 solid = regions_solid(l->regions, begin);
     struct region *list = l->regions->list, *last = l->region > 0 ? &list[l->region] : NULL;
     const bool is_white = solid >= end, subwords = l->words.subwords;
     if (solid >= text->length) { /* nothing but what closes the text */
@@ -264,7 +259,7 @@ static size_t add_to_region(struct levels *l, const struct scored *token, const 
         l->is_closing = true;
         return 0;
     }
-    const size_t number = region_of(l, solid);
+    const size_t number = regions_at(l->regions, solid);
     struct region *region = &list[number];
     const bool moves = l->begins && is_white && (!subwords || token->id == txl_model_eos(l->model));
     const double boundary = subwords && is_boundary(text, solid) ? before->begins : 0;
@@ -339,7 +334,7 @@ txl_status levels_start(struct levels *l, struct source *source, struct regions 
 
 txl_status levels_token(void *context, const struct scored *token, txl_error *error) {
     struct levels *l = context;
-    struct moment before = {.index = token->index};
+    struct moment before = {0};
     struct sums sums = {.tokens = 1, .unknown = token->unknown, .nats = (double)token->nats[0]};
     size_t region = 0;
     if (l->begins || l->wanted.entropy)

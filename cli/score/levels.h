@@ -7,7 +7,7 @@
 #define CLI_SCORE_LEVELS_H
 
 #include "comparison.h"
-#include "region_rows.h"
+#include "regions.h"
 #include "table_writer.h"
 #include "words.h"
 
@@ -55,6 +55,10 @@ bool levels_open(struct levels *levels, const struct levels_wanted *wanted,
                  const struct own_columns *own, const txl_model *model);
 void levels_close(struct levels *levels);
 void levels_files(struct levels *levels, struct outfile *files[N_LEVEL]);
+
+/* Remember the rows so far; remove those written since. */
+void levels_mark(struct levels *levels);
+void levels_take_back(struct levels *levels);
 
 /* Whether tokens need their distributions. */
 bool levels_need_distributions(const struct levels_wanted *wanted, const txl_model *model);

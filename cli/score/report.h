@@ -25,9 +25,10 @@
 #include "cli/io/output.h"
 #include "cli/page/page.h"
 #include "lib/base/memory.h"
-#include "region_rows.h"
+#include "regions.h"
 #include "scorer.h"
 #include "source.h"
+#include "table_writer.h"
 
 /* The most tokens that a page shows, from the beginning of the text.  Its figures are those of the
  * whole text. */

@@ -1,5 +1,4 @@
-/* Results of txl ppl: derived numbers, JSON, text, the summary line, the table of
- * --sweep-memory. */
+/* Results: derived numbers, JSON, text, the summary line. */
 #include "result.h"
 #include "cli/io/output.h"
 #include "cli/io/terminal.h"
@@ -45,7 +44,6 @@ void result_add(struct result *total, const struct result *result) {
     total->tokens += result->tokens;
     total->unknown += result->unknown;
     total->invalid += result->invalid;
-    total->word_correction += result->word_correction;
     total->seconds += result->seconds;
 }
 
@@ -182,11 +180,6 @@ json_t *result_to_json(const struct setup *setup, const struct result *result) {
     if (setup->published)
         good =
             good && json_object_set_new(o, "published", output_json_string(setup->published)) == 0;
-    if (setup->no_eos)
-        good = good && json_object_set_new(o, "no_eos", json_true()) == 0;
-    if (setup->corrected)
-        good = good && json_object_set_new(o, "word_correction",
-                                           output_json_number(result->word_correction)) == 0;
     if (setup->other.name)
         good = good && json_object_set_new(o, "compare", comparison_to_json(setup, result)) == 0;
     return output_json_if(good, o);
@@ -269,14 +262,6 @@ static bool print_difference(const struct result *result) {
                result_name(result), 100 * (double)d->agreed / n, d->largest, d->largest_index);
 }
 
-/* The difference between the table of words or regions and the result. */
-static bool print_correction(const char *corrected, const struct result *result) {
-    return output_line("%s: %s sum to %.5f nats, those of the tokens %.5f; the correction's first "
-                       "and last term add %+.5f",
-                       result_name(result), corrected, result->score.nats + result->word_correction,
-                       result->score.nats, result->word_correction);
-}
-
 bool result_print_text(const struct setup *setup, const struct result *result) {
     return (!setup->other.name || print_difference(result)) &&
            print_score(setup, result,
@@ -286,7 +271,6 @@ bool result_print_text(const struct setup *setup, const struct result *result) {
                        "", &result->score) &&
            (!setup->other.name ||
             print_score(setup, result, ", by ", setup->other.name, &result->divergence.other)) &&
-           (!setup->corrected || print_correction(setup->corrected, result)) &&
            (!setup->published || output_line("%s: the paper has %s, on its test set",
                                              result_name(result), setup->published)) &&
            output_flush();

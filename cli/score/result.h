@@ -1,4 +1,4 @@
-/* The result of txl ppl for a text, and the forms in which it is printed. */
+/* The result for a text, and the forms in which it is printed. */
 #ifndef TXL_PPL_RESULT_H
 #define TXL_PPL_RESULT_H
 
@@ -18,7 +18,6 @@ struct result {
     struct score score;
     struct divergence divergence; /* --compare */
     uint64_t tokens, unknown, invalid;
-    double word_correction; /* what the terms of tables.h add to the sum of words or regions */
     double drift; /* --dynamic: how far the weights have moved; without meaning for a total */
     double seconds;
     const struct items_result *items; /* NULL: it is of no table of items */
@@ -36,8 +35,6 @@ struct setup {
     bool words;            /* the symbols are words or pieces of them */
     bool pieces;           /* they are pieces */
     bool in_table;         /* results are rows of a table, which has no other lines */
-    const char *corrected; /* whose nats --space-with previous adds terms to; NULL: none */
-    bool no_eos;           /* line ends do not count */
     bool both_sides;       /* tokens are scored from both sides */
     bool ids;              /* the input was ids, so nothing can be unknown */
     bool replaces_unknown; /* else they are left out */

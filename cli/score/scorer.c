@@ -87,12 +87,11 @@ static bool make_room(struct scorer *scorer, size_t most) {
 }
 
 bool scorer_new_both(struct scorer *scorer, const struct predictor *predictors, size_t n_predictor,
-                     const txl_model *model, bool orders, bool distributions) {
+                     const txl_model *model) {
     txl_settings settings;
     *scorer = (struct scorer){.n_lane = n_predictor,
                               .n_token = (size_t)txl_model_n_token(model),
                               .both = true,
-                              .left_out = -1,
                               .unk = txl_model_unk(model)};
     scorer->tgt_len = SIZE_MAX;
     for (size_t i = 0; i < n_predictor; i++) {
@@ -101,8 +100,7 @@ bool scorer_new_both(struct scorer *scorer, const struct predictor *predictors, 
         if ((size_t)settings.tgt_len < scorer->tgt_len)
             scorer->tgt_len = (size_t)settings.tgt_len;
     }
-    scorer->chunk = orders ? scorer->tgt_len : 1;
-    scorer->rows = orders && distributions ? scorer->tgt_len : 1;
+    scorer->chunk = scorer->rows = 1;
     return make_room(scorer, 2 * scorer->tgt_len);
 }
 
@@ -114,7 +112,6 @@ bool scorer_new(struct scorer *scorer, const struct predictor *predictors, size_
                               .n_token = (size_t)txl_model_n_token(model),
                               .refresh = refresh,
                               .window = window,
-                              .left_out = -1,
                               .unk = txl_model_unk(model)};
     for (size_t i = 0; i < n_predictor; i++)
         scorer->lane[i].by = predictors[i];
@@ -328,14 +325,11 @@ static txl_status record_token(struct scorer *scorer, size_t i, size_t at, txl_e
     for (size_t k = 0; k < scorer->n_lane; k++) {
         const struct lane *lane = &scorer->lane[k];
         token.nats[k] = lane->nats[i];
-        token.logprob[k] =
-            lane->logprob ? lane->logprob + i % scorer->rows * scorer->n_token : NULL;
+        token.logprob[k] = lane->logprob ? lane->logprob + i * scorer->n_token : NULL;
     }
     txl_status status = scorer->cache ? mix_token(scorer, i, &token, error) : TXL_OK;
-    token.left_out = scorer->left_out >= 0 && token.id == scorer->left_out;
     token.unknown = scorer->unk >= 0 && token.id == scorer->unk;
-    if (!token.left_out)
-        add_token(&scorer->score, &token);
+    add_token(&scorer->score, &token);
     for (size_t k = 0; k < scorer->n_observer && !status; k++)
         status = scorer->observer[k].token(scorer->observer[k].context, &token, error);
     return status;
@@ -419,37 +413,6 @@ static txl_status score_both(struct scorer *scorer, size_t first, size_t n, int3
     return status ? status : record_token(scorer, 0, first + at, error);
 }
 
-/* Scores the tokens of the order; nats[] and rows are by their numbers in the window. */
-static txl_status score_order(struct scorer *scorer, struct lane *lane, const int32_t *hidden,
-                              txl_error *error) {
-    txl_session *session = lane->by.session;
-    txl_session_reset(session);
-    txl_status status = txl_session_feed_gaps(session, hidden, scorer->n, error);
-    for (size_t i = 0; i < scorer->n_order && !status; i++) {
-        size_t at = scorer->known + scorer->order[i];
-        float *row = lane->logprob + at % scorer->rows * scorer->n_token;
-        status = txl_session_ask(session, &at, 1, row, error);
-        lane->nats[at] = -row[scorer->ids[at]];
-        if (!status)
-            status = txl_session_fill(session, at, scorer->ids[at], error);
-    }
-    return status;
-}
-
-/* The same in every lane; tokens that the order lacks are known, and not reported. */
-static txl_status score_ordered(struct scorer *scorer, int32_t *hidden, txl_error *error) {
-    txl_status status = TXL_OK;
-    assert(scorer->n <= scorer->tgt_len);
-    for (size_t i = 0; i < scorer->n_order; i++)
-        hidden[scorer->known + scorer->order[i]] = TXL_GAP;
-    for (size_t k = 0; k < scorer->n_lane && !status; k++)
-        status = score_order(scorer, &scorer->lane[k], hidden, error);
-    for (size_t at = scorer->known; at < scorer->n && !status; at++)
-        if (hidden[at] == TXL_GAP)
-            status = record_token(scorer, at, at, error);
-    return status;
-}
-
 /* Scores the tokens of the window that ends with the ids that came, which is the last tgt_len of
  * them; so the last window of a text is as long as the others, and may overlap the one before. */
 static txl_status score_window_both(struct scorer *scorer, txl_error *error) {
@@ -460,9 +423,7 @@ static txl_status score_window_both(struct scorer *scorer, txl_error *error) {
     if (!hidden)
         return txl_fail_memory(error, "a window", n * sizeof *hidden);
     memcpy(hidden, scorer->ids + first, n * sizeof *hidden);
-    if (scorer->order)
-        status = score_ordered(scorer, hidden, error);
-    for (size_t at = scorer->known; at < scorer->n && !scorer->order && !status; at++) {
+    for (size_t at = scorer->known; at < scorer->n && !status; at++) {
         status = score_both(scorer, first, n, hidden, at - first, error);
         if (!status && signals_stopped())
             status = TXL_STOPPED;

@@ -57,8 +57,7 @@ struct predictor {
 struct scored {
     uint64_t index; /* in the stream */
     int32_t id;
-    bool left_out; /* it counts neither in sums nor in tables */
-    bool unknown;  /* it is <unk> */
+    bool unknown; /* it is <unk> */
     const struct place *place;
     float nats[MOST_SESSIONS];
     const float *logprob[MOST_SESSIONS]; /* [n_token] of every token that could be in its place;
@@ -87,12 +86,9 @@ struct scorer {
                        tgt_len */
     size_t known;   /* number of ids in the block before the waiting tokens */
     size_t tgt_len;
-    bool both;           /* every token is predicted from all others of its window of tgt_len */
-    const bool *begins;  /* [n_token], NULL: not.  Tokens that begin a word: the pieces to the right
-                            of a token in its word are not known either */
-    const size_t *order; /* [n_order], NULL: not.  The stream's tokens that are predicted one after
-                            the other, each from those before it here and from all that are not */
-    size_t n_order;
+    bool both;          /* every token is predicted from all others of its window of tgt_len */
+    const bool *begins; /* [n_token], NULL: not.  Tokens that begin a word: the pieces to the right
+                           of a token in its word are not known either */
     size_t window; /* > 0: every token is predicted from a new segment of this many before it */
     size_t chunk;  /* ids scored in one call */
     size_t rows;   /* distributions that a lane has room for */
@@ -105,7 +101,6 @@ struct scorer {
     bool is_read;        /* the sessions stand after all of it but the last id */
     uint64_t index;      /* in the stream, of ids[0] */
     txl_cache *cache;    /* NULL, or is mixed with what the first session predicts (--cache) */
-    int32_t left_out;    /* scored tokens of this id are left out; -1: none */
     int32_t unk;         /* the id of <unk>, or -1 */
     struct observer observer[MOST_OBSERVERS];
     size_t n_observer;
@@ -122,9 +117,9 @@ bool scorer_new(struct scorer *scorer, const struct predictor *predictors, size_
                 bool distributions);
 
 /* The same where every token is predicted from both sides: the sessions must see both, and have no
- * memory.  `orders`: scorer.order may be set for a stream, which then is a window at most. */
+ * memory. */
 bool scorer_new_both(struct scorer *scorer, const struct predictor *predictors, size_t n_predictor,
-                     const txl_model *model, bool orders, bool distributions);
+                     const txl_model *model);
 void scorer_free(struct scorer *scorer);
 
 void scorer_observe(struct scorer *scorer,

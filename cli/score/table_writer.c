@@ -308,33 +308,6 @@ void table_text(struct table *table, const char *text, size_t length) {
     put_quote(table, quoted);
 }
 
-void table_place(struct table *table, const char *file, uint64_t line, uint64_t offset,
-                 uint64_t length) {
-    table_text(table, file, strlen(file));
-    table_integer(table, line);
-    table_integer(table, offset);
-    table_integer(table, length);
-}
-
-void table_nats(struct table *table, double nats) {
-    table_real(table, nats);
-    table_real(table, nats / LN_2);
-}
-
-size_t own_region(const struct own_columns *own, uint64_t offset) {
-    if (!own || !own->by_region)
-        return 0;
-    size_t low = 1, high = own->n_end - 1;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (offset < own->ends[middle])
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
-}
-
 /* Remembers that the own columns belong here in a row that is held. */
 static void leave_room(struct table *table, const struct own_columns *own, size_t region) {
     struct held_rows *held = &table->held;

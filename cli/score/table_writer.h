@@ -27,22 +27,9 @@ struct own_columns {
         bool bare; /* it is JSON, and no string */
     } * values;    /* [copies, per_copy, n] */
     bool by_region;
-    size_t copies, per_copy; /* how often the rows of a text are written; per_copy: 1, or n_end */
+    size_t copies, per_copy; /* how often the rows of a text are written; per_copy: 1, or one more
+                                than regions */
     bool *there;             /* [copies, per_copy]: such rows are to be written; NULL: all */
-    size_t *ends;            /* [n_end]: where the text's regions end; region 0 is no part of it */
-    size_t n_end;
-};
-
-/* Which tables of a text are wanted, and what they have. */
-struct table_options {
-    const char *tokens, *words, *regions; /* paths; NULL: there is none */
-    bool lines, objects;                  /* a table of lines on standard output; as objects */
-    bool sums_regions;                    /* regions are summed without a table, too */
-    bool several;  /* of the user's tables, so that regions have their name */
-    bool ids;      /* the text is ids */
-    bool previous; /* white space counts towards the word before it */
-    bool entropy;  /* two more columns of words and regions */
-    int32_t n_top; /* the likeliest tokens of each place */
 };
 
 struct table {
@@ -99,16 +86,6 @@ void table_own(struct table *table, const struct own_columns *own, size_t region
  * them once for each copy, with its values.  Without a table, or for one copy, both do nothing. */
 txl_status table_hold(struct table *table, const struct own_columns *own);
 txl_status table_repeat(struct table *table, const struct own_columns *own);
-
-/* The region of the text's byte at `offset`. */
-size_t own_region(const struct own_columns *own, uint64_t offset);
-
-/* Where a row's text stands: the fields file, line, offset and length. */
-void table_place(struct table *table, const char *file, uint64_t line, uint64_t offset,
-                 uint64_t length);
-
-/* The fields nats and bits. */
-void table_nats(struct table *table, double nats);
 
 txl_status table_source(struct table *table, struct source *source, uint64_t offset,
                         uint64_t length, txl_error *error);

@@ -17,7 +17,7 @@
 #ifndef CLI_SCORE_WORDS_H
 #define CLI_SCORE_WORDS_H
 
-#include "region_rows.h"
+#include "distribution.h"
 #include "scorer.h"
 #include "source.h"
 

@@ -3,8 +3,9 @@
 
 #include "answers.h"
 #include "cli/io/output.h"
-#include "cli/score/region_rows.h"
+#include "cli/score/regions.h"
 #include "cli/score/source.h"
+#include "cli/score/table_writer.h"
 #include "cli/score/words.h"
 #include "lib/base/white_space.h"
 
@@ -215,21 +216,24 @@ static bool write_tokens(const struct job *job, struct row *row, size_t end, str
 /* Sums the tokens over the regions; returns the sum of all. */
 static double sum_regions(const struct job *job, const struct row *row) {
     struct item *item = item_of(job, row);
+    const struct regions *regions = &item->regions;
     const txl_model *model = job->work->model.handle;
-    struct region_rows rows = {.on = true, .eos = txl_model_eos(model)};
     double sum = 0;
-    region_rows_start(&rows, NULL, &item->regions);
     for (size_t i = item->first; i < row_prompt_tokens(row); i++) {
         size_t at = row_score_of(row, i);
         const struct place place = place_of(job, row, i);
-        const struct scored token = {.id = row->ids[at],
-                                     .unknown = row->ids[at] == txl_model_unk(model),
-                                     .place = &place,
-                                     .nats = {-row->scores.logprob[at]}};
+        const uint64_t end = place.offset + place.bytes;
+        const size_t solid = regions_solid(regions, (size_t)place.offset);
         if (!is_listed(job, row, i))
             continue;
-        region_rows_token(&rows, &token, NULL);
-        sum += (double)token.nats[0];
+        const bool closes =
+            row->ids[at] == txl_model_eos(model) && end >= regions->text.length && solid >= end;
+        const size_t byte = solid < regions->text.length ? solid : (size_t)place.offset;
+        struct region *region = &regions->list[closes ? 0 : regions_at(regions, byte)];
+        region->tokens++;
+        region->unknown += row->ids[at] == txl_model_unk(model);
+        region->nats -= (double)row->scores.logprob[at];
+        sum -= (double)row->scores.logprob[at];
     }
     return sum;
 }
@@ -272,10 +276,8 @@ static txl_status add_word(void *context, const struct found_word *word, txl_err
     struct word_list *words = context;
     const struct regions *regions = words->regions;
     const struct place *place = &word->place;
-    size_t region = 1;
+    const size_t region = regions_at(regions, place->offset);
     (void)error;
-    while (region + 1 < regions->n && place->offset >= regions->list[region].end)
-        region++;
     json_t *object =
         json_pack("{s:I, s:I, s:o, s:I, s:I, s:I, s:I, s:f, s:f, s:o}", "word_n",
                   (json_int_t)word->number, "region", (json_int_t)region, "word",
@@ -311,8 +313,7 @@ static json_t *words_list(const struct job *job, const struct row *row) {
         place.share.bytes = end - reached;
         reached = end;
         const struct scored token = {.id = row->ids[at], .place = &place};
-        const struct moment before = {.index = i,
-                                      .begins = words.begins ? (double)row->scores.begins[at] : 0};
+        const struct moment before = {.begins = words.begins ? (double)row->scores.begins[at] : 0};
         const struct sums sums = {.tokens = 1,
                                   .unknown = row->ids[at] == txl_model_unk(model),
                                   .nats = -(double)row->scores.logprob[at]};

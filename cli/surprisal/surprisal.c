@@ -5,60 +5,38 @@
 #include "cli/io/signals.h"
 #include "cli/io/terminal.h"
 #include "cli/items/items.h"
-#include "cli/model/dynamic.h"
-#include "cli/model/model.h"
-#include "cli/model/settings.h"
-#include "cli/score/evaluate.h"
-#include "cli/score/levels.h"
-#include "cli/score/report.h"
+#include "cli/score/run.h"
 #include "lib/base/white_space.h"
 #include "source_kind.h"
 #include "surprisal_options.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* One run of the command. */
 struct surprisal {
+    struct run run; /* the first member */
     const struct surprisal_options *options;
-    struct model model, other; /* other: --compare */
-    int text;                  /* TEXT_RAW, TEXT_TOKENS */
-    txl_settings settings, other_settings;
     struct text_file {
         const char *path;
         int table; /* of items; -1: it is a text */
     } * files;     /* [n] */
+    char **paths;  /* [n] */
     int n, failed;
     bool has_text, has_table; /* among the files */
     struct items items;
-    bool lacks; /* something was left out */
-    bool *begins;
-    struct dynamic dynamic;
-    struct predictor predictors[MOST_SESSIONS];
-    struct evaluation evaluation;
-    struct comparison comparison;
-    struct tables tables;
-    struct levels levels;
     struct levels_wanted wanted;
-    bool rows_shown; /* rows are on standard output */
-    struct result *held;
-    int n_held;
-    struct heat heat;
-    struct report report;
-    bool cut; /* the reader of an output has gone before all was scored */
-    struct progress progress;
-    struct setup setup;
 };
 
 /* ---- What a run needs --------------------------------------------------------------------- */
 
 static bool check_family(const struct surprisal_options *o, const struct model *model) {
     const struct meaningless not_there[] = {
-        {o->dynamic.on, "--dynamic", "which txl cannot train"},
-        {o->cache, "--cache", "which reads both sides"},
-        {o->session.same_length != CHOICE_UNSET, "--same-length", "which sees both sides"},
+        {o->scoring.dynamic.on, "--dynamic", "which txl cannot train"},
+        {o->scoring.cache, "--cache", "which reads both sides"},
+        {o->scoring.session.same_length != CHOICE_UNSET, "--same-length", "which sees both sides"},
     };
     const struct meaningless not_here[] = {
         {o->both_sides, "--both-sides", "which sees what is to the left alone"},
@@ -67,31 +45,15 @@ static bool check_family(const struct surprisal_options *o, const struct model *
            model_needs_both_sides(model, not_here, sizeof not_here / sizeof *not_here);
 }
 
-static bool choose_settings(const struct surprisal_options *o, const struct model *model,
-                            txl_settings *settings) {
+static bool choose_settings(struct run *run, const struct model *model, txl_settings *settings) {
+    const struct surprisal_options *o = ((struct surprisal *)run)->options;
     if (!check_family(o, model))
         return false;
     txl_model_defaults(model->handle, settings);
-    settings_override(settings, &o->session, &o->common);
+    settings_override(settings, &o->scoring.session, &o->common);
     if (o->both_sides)
         settings->mem_len = 0;
     return true;
-}
-
-static bool open_models(struct surprisal *s) {
-    const struct surprisal_options *o = s->options;
-    if (!model_open(&s->model, &o->common) ||
-        !text_form_choose(txl_model_kind(s->model.handle), o->text, TEXT_RAW, &s->text) ||
-        !tokens_allow_unwrap(txl_model_kind(s->model.handle), &o->common) ||
-        !choose_settings(o, &s->model, &s->settings))
-        return false;
-    s->comparison.n_token = (size_t)txl_model_n_token(s->model.handle);
-    if (!o->compare)
-        return true;
-    struct common_options other = o->common;
-    other.model = o->compare;
-    return model_open(&s->other, &other) && comparison_possible(&s->model, &s->other) &&
-           choose_settings(o, &s->other, &s->other_settings);
 }
 
 /* Says of each FILE what it is, and opens the tables. */
@@ -102,6 +64,7 @@ static bool open_file(struct surprisal *s, const char *path) {
     if (!o->lines && !source_is_table(path, &o->columns, &is_table))
         return false;
     *file = (struct text_file){.path = path, .table = -1};
+    s->paths[s->n] = (char *)path;
     if (is_table) {
         file->table = s->items.n;
         if (!items_add(&s->items, path, &o->common.form))
@@ -117,19 +80,16 @@ static bool open_file(struct surprisal *s, const char *path) {
     return true;
 }
 
-static bool show_failure(const struct surprisal *s, const char *path) {
-    return !s->options->json || signals_stopped() || output_failed() || output_json_failure(path);
-}
-
 static bool open_files(struct surprisal *s, const struct operands *files) {
     s->files = calloc((size_t)files->n + 1, sizeof *s->files);
-    if (!s->files || !items_new(&s->items, (size_t)files->n + 1))
+    s->paths = calloc((size_t)files->n + 1, sizeof *s->paths);
+    if (!s->files || !s->paths || !items_new(&s->items, (size_t)files->n + 1))
         return terminal_error("out of memory");
     s->items.names_files = files->n > 1;
     for (int i = 0; i < files->n && !signals_stopped(); i++)
         if (!open_file(s, files->items[i])) {
             s->failed++;
-            show_failure(s, files->items[i]);
+            run_show_failure(&s->run, files->items[i]);
         }
     if (s->n == 0 || signals_stopped())
         return false;
@@ -139,156 +99,54 @@ static bool open_files(struct surprisal *s, const struct operands *files) {
     if (s->wanted.path[LEVEL_REGION] && !s->has_table && !s->options->lines)
         return terminal_error("--per region needs a table, whose texts have bars or whose rows are "
                               "regions, or --lines");
-    if (s->options->dynamic.on && s->has_table)
+    if (s->options->scoring.dynamic.on && s->has_table)
         return terminal_error("--dynamic learns from running text, not from the texts of a table");
-    if (s->options->heat && s->has_table)
+    if (s->options->scoring.heat && s->has_table)
         return terminal_error("--heat shows running text, not the texts of a table; --report shows "
                               "both");
     return items_ready(&s->items);
 }
 
-static void describe_run(struct surprisal *s) {
-    const struct surprisal_options *o = s->options;
-    s->setup = (struct setup){.words = model_unit(s->model.handle) != TXL_UNIT_CHARACTER,
-                              .pieces = model_unit(s->model.handle) == TXL_UNIT_PIECE,
-                              .replaces_unknown = txl_model_unk(s->model.handle) >= 0,
-                              .both_sides = o->both_sides,
-                              .mode = o->dynamic.on   ? "dynamic"
-                                      : s->has_table  ? "items"
-                                      : o->lines      ? "lines"
-                                      : o->both_sides ? "both-sides"
-                                                      : "segments",
-                              .text = text_form(s->model.handle, s->text, false)};
-    s->tables.levels = &s->levels;
-    s->evaluation = (struct evaluation){.model = s->model.handle,
-                                        .raw = s->text == TEXT_RAW,
-                                        .skip_unknown = o->skip_unknown,
-                                        .both_sides = o->both_sides,
-                                        .max_tokens = (uint64_t)o->max_tokens,
-                                        .streams = 1,
-                                        .comparison = o->compare ? &s->comparison : NULL,
-                                        .tables = &s->tables,
-                                        .heat = o->heat ? &s->heat : NULL,
-                                        .report = o->report ? &s->report : NULL,
-                                        .progress = &s->progress,
-                                        .alone = true,
-                                        .passes = 1};
-}
-
 static bool open_rows(struct surprisal *s) {
     const struct surprisal_options *o = s->options;
+    struct run *run = &s->run;
     s->wanted.corrects = !o->both_sides;
     s->wanted.entropy = o->entropy;
     s->wanted.n_top = (int32_t)o->logprobs;
-    s->wanted.comparison = s->evaluation.comparison;
+    s->wanted.comparison = run->evaluation.comparison;
     for (enum level i = 0; i < N_LEVEL; i++)
-        s->rows_shown = s->rows_shown || table_is_standard_output(s->wanted.path[i]);
-    output_lines_to_standard_error(s->rows_shown);
-    return levels_open(&s->levels, &s->wanted, &s->items.own, s->model.handle);
+        run->rows_shown = run->rows_shown || table_is_standard_output(s->wanted.path[i]);
+    output_lines_to_standard_error(run->rows_shown);
+    run->distributions = levels_need_distributions(&s->wanted, run->model.handle);
+    run->evaluation.levels = &run->levels;
+    return levels_open(&run->levels, &s->wanted, &s->items.own, run->model.handle);
 }
 
-static bool open_report(struct surprisal *s) {
-    const char *path = s->options->report;
-    const bool shows = path && txl_model_unk(s->model.handle) >= 0;
-    return !path || report_open(&s->report, path, s->model.handle, s->options->compare ? 2 : 1,
-                                shows ? &s->tables.source : NULL);
-}
-
-/* In the order in which they see the tokens. */
-static void add_observers(struct surprisal *s) {
-    struct scorer *scorer = &s->evaluation.scorer;
-    if (s->options->both_sides)
-        scorer_observe(scorer, evaluation_token, &s->evaluation);
-    if (s->evaluation.comparison)
-        scorer_observe(scorer, comparison_token, &s->comparison);
-    scorer_observe(scorer, levels_token, &s->levels);
-    if (s->evaluation.heat)
-        scorer_observe(scorer, heat_token, &s->heat);
-    if (s->evaluation.report)
-        scorer_observe(scorer, report_token, &s->report);
-}
-
-static bool open_predictors(struct surprisal *s) {
+static void describe_run(struct surprisal *s) {
     const struct surprisal_options *o = s->options;
-    if (o->compare) {
-        if (!session_open(&s->other, &s->other_settings, &s->predictors[1].session))
-            return false;
-        txl_session_settings(s->predictors[1].session, &s->other_settings);
-    }
-    if (!o->dynamic.on) {
-        if (!session_open(&s->model, &s->settings, &s->predictors[0].session))
-            return false;
-        txl_session_settings(s->predictors[0].session, &s->settings);
-        return true;
-    }
-    const struct dynamic_text text = {s->text == TEXT_RAW, false, o->skip_unknown, &o->common};
-    if (!dynamic_open(&s->dynamic, &o->dynamic, &s->model, &s->settings, &text, false))
-        return false;
-    s->predictors[0].learner = s->dynamic.learner;
-    txl_learner_settings(s->dynamic.learner, &s->settings);
-    return true;
-}
-
-static bool state_settings(struct surprisal *s) {
-    const struct surprisal_options *o = s->options;
-    struct run_settings run = {.streams = 1,
-                               .mode = s->setup.mode,
-                               .text = s->setup.text,
-                               .unwrap = o->common.unwrap,
-                               .context_start = true};
-    if (o->both_sides)
-        run.both_sides = o->within_word == WITHIN_LEFT ? "word-left" : "yes";
-    if (o->compare && !evaluated_set(&s->setup.other, &s->other, &s->other_settings, &run))
-        return false;
-    if (o->dynamic.on)
-        s->setup.dynamic = run.dynamic = &s->dynamic.settings;
-    run.cache = o->cache;
-    return evaluated_set(&s->setup.model, &s->model, &s->settings, &run);
-}
-
-static bool open_scorer(struct surprisal *s) {
-    const struct surprisal_options *o = s->options;
-    struct scorer *scorer = &s->evaluation.scorer;
-    const bool distributions =
-        o->compare || o->report || levels_need_distributions(&s->wanted, s->model.handle);
-    const size_t n = o->compare ? 2 : 1;
-    txl_error error;
-    if (!open_predictors(s))
-        return false;
-    bool good = o->both_sides ? scorer_new_both(scorer, s->predictors, n, s->model.handle, false,
-                                                distributions)
-                              : scorer_new(scorer, s->predictors, n, s->model.handle,
-                                           model_score_tokens(&s->model), 0, 0, distributions);
-    if (good && o->within_word == WITHIN_LEFT)
-        good = (scorer->begins = s->begins = words_boundaries(s->model.handle));
-    if (!good)
-        return terminal_error("out of memory");
-    if (o->cache && txl_cache_new(s->model.handle, &scorer->cache, &error))
-        return terminal_error("--cache: %s", error.message);
-    add_observers(s);
-    return state_settings(s);
+    run_describe(&s->run, o->scoring.dynamic.on ? "dynamic"
+                          : s->has_table        ? "items"
+                          : o->lines            ? "lines"
+                          : o->both_sides       ? "both-sides"
+                                                : "segments");
+    s->run.evaluation.streams = 1;
+    s->run.evaluation.passes = 1;
+    s->run.evaluation.alone = true;
 }
 
 /* ---- Texts -------------------------------------------------------------------------------- */
 
-static void start_progress(struct surprisal *s, const struct input *input) {
-    progress_start(&s->progress, input->name, "tokens");
-    s->progress.off = s->options->heat || (s->rows_shown && isatty(STDOUT_FILENO));
-}
-
-/* Running text. */
-static txl_status score_running(struct surprisal *s, const char *path, struct result *result) {
+/* Running text.  False with the error printed. */
+static bool score_running(struct surprisal *s, const char *path, struct result *result) {
     struct input input;
     const struct own_value none = {0};
     if (!items_pass_plain(&s->items, path, &none) ||
-        !tokens_open_text(&input, path, s->model.handle, false, &s->options->common))
-        return TXL_IO;
-    start_progress(s, &input);
-    s->evaluation.items = false;
-    txl_status status = evaluate(&s->evaluation, path, &input, result);
-    progress_end(&s->progress);
+        !tokens_open_text(&input, path, s->run.model.handle, false, s->run.common))
+        return false;
+    s->run.evaluation.items = false;
+    const bool good = run_score_input(&s->run, path, &input, result);
     input_close(&input);
-    return status;
+    return good;
 }
 
 /* The lines of a text that are scored one by one. */
@@ -301,9 +159,8 @@ struct lines {
 
 /* Scores the line. */
 static txl_status score_line(struct surprisal *s, struct lines *lines, const char *path) {
-    struct evaluation *e = &s->evaluation;
+    struct evaluation *e = &s->run.evaluation;
     char where[40], number[24], problem[512];
-    txl_error error;
     const char *text = lines->line.data ? lines->line.data : "";
     size_t length = lines->line.length;
     const size_t mark =
@@ -321,10 +178,7 @@ static txl_status score_line(struct surprisal *s, struct lines *lines, const cha
     snprintf(where, sizeof where, "line %" PRIu64 ": ", lines->number);
     if (!regions_whole(&lines->text, text, length) || !items_pass_plain(&s->items, path, &item))
         return terminal_lacks_memory();
-    if (tables_start_record(&s->tables, path, lines->number, &lines->text))
-        return TXL_IO;
-    txl_status status = evaluation_text(e, &(struct lone_text){.text = lines->text.text.data,
-                                                               .length = length,
+    txl_status status = evaluation_text(e, &(struct lone_text){.regions = &lines->text,
                                                                .before = e->before.data,
                                                                .n_before = e->before.length,
                                                                .n_shared = e->before.length,
@@ -333,12 +187,10 @@ static txl_status score_line(struct surprisal *s, struct lines *lines, const cha
                                                                .problem = problem,
                                                                .n_problem = sizeof problem});
     if (status == TXL_TEXT) {
-        s->lacks = true;
+        s->run.lacks = true;
         terminal_error("%s: %s%s", path, where, problem);
         return TXL_OK;
     }
-    if (!status && (status = tables_end_record(&s->tables, false, &error)) && status != TXL_STOPPED)
-        terminal_error("%s: %s%s", path, where, error.message);
     evaluation_end_stream(e);
     return status;
 }
@@ -362,7 +214,8 @@ static txl_status score_each_line(struct surprisal *s, struct lines *lines, stru
             lines->number++;
             status = score_line(s, lines, path);
             lines->line.length = 0;
-            progress_update(&s->progress, input_fraction(input, input->read), s->evaluation.tokens);
+            progress_update(&s->run.progress, input_fraction(input, input->read),
+                            s->run.evaluation.tokens);
             if (!status && signals_stopped())
                 status = TXL_STOPPED;
         }
@@ -378,20 +231,20 @@ static txl_status score_each_line(struct surprisal *s, struct lines *lines, stru
 
 static txl_status score_lines(struct surprisal *s, const char *path, struct result *result) {
     struct input input;
-    struct lines lines = {.takes_bytes = txl_kind_takes_bytes(txl_model_kind(s->model.handle))};
+    struct lines lines = {.takes_bytes = txl_kind_takes_bytes(txl_model_kind(s->run.model.handle))};
     const double start = terminal_seconds();
     txl_status status = TXL_IO;
-    if (!tokens_open_input(&input, path, s->model.handle, false, &s->options->common.form))
+    if (!tokens_open_input(&input, path, s->run.model.handle, false, &s->options->common.form))
         return TXL_IO;
-    start_progress(s, &input);
-    s->evaluation.items = true;
-    if (evaluation_begin(&s->evaluation, &input)) {
+    run_start_progress(&s->run, &input);
+    s->run.evaluation.items = true;
+    if (evaluation_begin(&s->run.evaluation, &input)) {
         status = score_each_line(s, &lines, &input, path);
         if (!status)
-            token_reader_end(&s->evaluation.reader);
-        evaluation_end(&s->evaluation, result);
+            token_reader_end(&s->run.evaluation.reader);
+        evaluation_end(&s->run.evaluation, result);
     }
-    progress_end(&s->progress);
+    progress_end(&s->run.progress);
     if (lines.empty > 0)
         terminal_note("%s: %" PRIu64 " line%s without a word ha%s no row", input.name, lines.empty,
                       lines.empty == 1 ? "" : "s", lines.empty == 1 ? "s" : "ve");
@@ -408,139 +261,60 @@ static txl_status score_lines(struct surprisal *s, const char *path, struct resu
 }
 
 static txl_status score_table(struct surprisal *s, int table, struct result *result) {
-    start_progress(s, &s->items.tables[table].input);
-    s->evaluation.items = true;
-    txl_status status = items_evaluate(&s->items, table, &s->evaluation, result);
-    progress_end(&s->progress);
-    s->lacks = s->lacks || items_lack(&s->items, table);
+    run_start_progress(&s->run, &s->items.tables[table].input);
+    s->run.evaluation.items = true;
+    txl_status status = items_evaluate(&s->items, table, &s->run.evaluation, result);
+    progress_end(&s->run.progress);
+    s->run.lacks = s->run.lacks || items_lack(&s->items, table);
     return status;
 }
 
 /* False with the error printed.  What was scored before a signal is a result too. */
-static bool score_file(struct surprisal *s, const struct text_file *file, struct result *result) {
+static bool score_file(struct run *run, int i, struct result *result) {
+    struct surprisal *s = (struct surprisal *)run;
+    const struct text_file *file = &s->files[i];
     *result = (struct result){.file = file->path};
-    s->tables.parted = file->table >= 0;
-    txl_status status = file->table >= 0    ? score_table(s, file->table, result)
-                        : s->options->lines ? score_lines(s, file->path, result)
-                                            : score_running(s, file->path, result);
-    s->cut = s->cut || (status == TXL_STOPPED && output_closed());
-    if (s->dynamic.learner)
-        result->drift = txl_learner_drift(s->dynamic.learner);
+    run->evaluation.parted = file->table >= 0;
+    if (file->table < 0 && !s->options->lines)
+        return score_running(s, file->path, result);
+    const txl_status status =
+        file->table >= 0 ? score_table(s, file->table, result) : score_lines(s, file->path, result);
+    run->cut = run->cut || (status == TXL_STOPPED && output_closed());
     return !status || status == TXL_STOPPED;
 }
 
 /* ---- Results ------------------------------------------------------------------------------ */
 
-static json_t *to_json(const struct surprisal *s, const struct result *result) {
-    json_t *object = result_to_json(&s->setup, result);
-    return output_json_if(!result->items || items_to_json(object, result->items), object);
+static bool add_json(struct run *run, json_t *object, const struct result *result) {
+    (void)run;
+    return !result->items || items_to_json(object, result->items);
 }
 
-static bool report_scored(struct surprisal *s, const struct result *result) {
-    return !s->options->report || result->score.predicted == 0 ||
-           report_result(&s->report, to_json(s, result), true);
+/* With rows the scores are no more than their sum. */
+static bool print_result(struct run *run, const struct result *result) {
+    return (run->rows_shown || result_print_text(&run->setup, result)) &&
+           (!result->items || items_print(result->items, result_name(result)));
 }
 
-static bool print_result(const struct surprisal *s, const struct result *result) {
-    if (result->score.predicted == 0 || output_closed())
-        return true; /* a signal or a closed pipe ended it */
-    if (s->options->json)
-        return output_json(to_json(s, result));
-    return s->options->heat ||
-           ((s->rows_shown || result_print_text(&s->setup, result)) &&
-            (!result->items || items_print(result->items, result_name(result))));
+static void note_unknown(struct run *run, const struct result *result) {
+    (void)run;
+    terminal_note("%s: %" PRIu64 " of %" PRIu64 " tokens are unknown: their surprisal is that of "
+                  "any unknown word, not of the one that stands there",
+                  result_name(result), result->unknown, result->tokens);
 }
 
-/* Prints the result, or keeps it until the rows before it are complete. */
-static bool show_result(struct surprisal *s, const struct result *result) {
-    struct result *held = reallocarray(s->held, (size_t)s->n_held + 1, sizeof *held);
-    if (!held)
-        return output_lacks_memory();
-    held[s->n_held++] = *result;
-    s->held = held;
-    return true;
+static bool sum_items(struct run *run, struct result *total) {
+    struct surprisal *s = (struct surprisal *)run;
+    total->items = s->has_table ? &s->items.total : NULL;
+    return items_sum(&s->items);
 }
 
-static void note_unknown(struct surprisal *s, const struct result *result) {
-    const char *name = result_name(result);
-    unknown_note(&s->evaluation.unknown, name, s->setup.replaces_unknown);
-    if (!blanks_note(&s->evaluation.blanks, name, s->model.handle, s->text == TEXT_RAW))
-        s->lacks = true;
-    if (20 * result->unknown > result->tokens)
-        terminal_note("%s: %" PRIu64 " of %" PRIu64 " tokens are unknown: their surprisal is that "
-                      "of any unknown word, not of the one that stands there",
-                      name, result->unknown, result->tokens);
-}
-
-/* Scores one file after the other; returns how many failed. */
-static int score_each(struct surprisal *s, int *done, struct result *total) {
-    int failed = 0, i;
-    bool goes_on = true;
-    for (i = 0; goes_on && i < s->n && !signals_stopped() && !output_closed(); i++) {
-        struct result result;
-        if (!score_file(s, &s->files[i], &result) || !report_scored(s, &result)) {
-            failed++;
-            goes_on = !output_failed() && show_failure(s, s->files[i].path);
-            continue;
-        }
-        ++*done;
-        result_add(total, &result);
-        note_unknown(s, &result);
-        goes_on = show_result(s, &result);
-    }
-    s->cut = s->cut || (i < s->n && output_closed());
-    return failed;
-}
-
-/* Puts all outputs in place together, or none if any failed. */
-static bool end_outputs(struct surprisal *s) {
-    struct outfile *files[N_LEVEL + 1] = {&s->report.file};
-    const size_t n = sizeof files / sizeof *files;
-    bool good = true;
-    levels_files(&s->levels, files + 1);
-    for (size_t i = 0; i < n && s->cut; i++)
-        if (files[i]->open && files[i]->is_whole)
-            good = terminal_error("%s: not written: the reader of another output has gone before "
-                                  "all was scored",
-                                  files[i]->name);
-    if (!good || !report_end(&s->report, s->model.name) || !outfiles_finish(files, n))
-        return false;
-    for (int i = 0; i < s->n_held && good; i++)
-        good = print_result(s, &s->held[i]);
-    output_flush();
-    return !output_failed() && outfiles_commit(files, n);
-}
-
-static int score_files(struct surprisal *s) {
-    struct result total = {0};
-    int done = 0;
-    if (!open_scorer(s))
-        return STATUS_FAILURE;
-    const int failed = score_each(s, &done, &total) + s->failed, all = s->n + s->failed;
-    if (failed > 0 && all > 1)
-        terminal_note("%d of %d files could not be scored", failed, all);
-    bool good = done > 0 || failed == 0;
-    if (good && done > 1) {
-        good = items_sum(&s->items);
-        total.items = s->has_table ? &s->items.total : NULL;
-        good = good && show_result(s, &total);
-    }
-    if (good)
-        heat_print_legend(&s->heat);
-    good = good && end_outputs(s);
-    int status = STATUS_OK;
-    if (!good || ((failed > 0 || s->lacks) && !signals_stopped())) {
-        status = signals_stopped() ? signals_status() : STATUS_FAILURE;
-    } else if (signals_stopped()) {
-        terminal_note("interrupted: the result covers the first %" PRIu64 " tokens scored",
-                      total.score.predicted);
-        status = signals_status();
-    }
-    status = output_finish(status);
-    if (total.score.predicted > 0 && !output_failed())
-        result_print_summary(&s->setup, done, &total);
-    return status;
-}
+static const struct run_calls calls = {.choose = choose_settings,
+                                       .score = score_file,
+                                       .add_json = add_json,
+                                       .print = print_result,
+                                       .note_unknown = note_unknown,
+                                       .sum = sum_items};
 
 /* ---- The command -------------------------------------------------------------------------- */
 
@@ -568,54 +342,48 @@ static int parse_arguments(const struct command *command, struct surprisal *s) {
 
 static int open_and_score(struct surprisal *s, struct operands *files) {
     const struct surprisal_options *o = s->options;
-    if (!open_models(s) || !open_files(s, files))
+    struct run *run = &s->run;
+    struct result total = {0};
+    const struct run_settings stated = {.streams = 1};
+    if (!run_open_models(run) || !open_files(s, files))
         return output_finish(signals_stopped() ? signals_status() : STATUS_FAILURE);
     describe_run(s);
-    if (surprisal_has_context(o) && !before_read(&s->evaluation.before, o->context, o->context_text,
-                                                 &s->model, false, &o->common))
+    if (surprisal_has_context(o) && !before_read(&run->evaluation.before, o->context,
+                                                 o->context_text, &run->model, false, &o->common))
         return signals_stopped() ? signals_status() : STATUS_FAILURE;
-    if (o->heat)
-        heat_open(&s->heat);
-    if (!model_has_symbols(&s->model, o->logprobs) || !open_rows(s) || !open_report(s))
+    if (!model_has_symbols(&run->model, o->logprobs) || !open_rows(s) || !run_open_report(run))
         return signals_stopped() ? signals_status() : STATUS_FAILURE;
-    return score_files(s);
+    return run_open_scorer(run, &stated) ? run_files(run, s->paths, s->n, s->failed, &total)
+                                         : STATUS_FAILURE;
 }
 
-static const struct surprisal_options defaults = {
-    .session = SESSION_UNSET, .prefer_region = -1, .text = CHOICE_UNSET, .dynamic = DYNAMIC_UNSET};
+static const struct surprisal_options defaults = {.scoring = SCORING_UNSET, .prefer_region = -1};
 
-static void close_run(struct surprisal *s) {
-    levels_close(&s->levels);
-    report_abandon(&s->report);
-    heat_close(&s->heat);
-    evaluated_free(&s->setup.model);
-    evaluated_free(&s->setup.other);
-    scorer_free(&s->evaluation.scorer);
-    for (size_t i = 0; i < MOST_SESSIONS; i++)
-        txl_session_free(s->predictors[i].session);
-    dynamic_close(&s->dynamic);
-    items_close(&s->items);
-    evaluation_free(&s->evaluation);
-    free(s->held);
-    free(s->files);
-    free(s->begins);
-    model_close(&s->other);
-    model_close(&s->model);
-}
-
-static int run(const struct command *command, void *values, struct operands *files) {
+static int run_command(const struct command *command, void *values, struct operands *files) {
+    const struct surprisal_options *o = values;
     struct surprisal *s = calloc(1, sizeof *s); /* too large for a stack whose growth may fail */
     if (!s) {
         terminal_error("out of memory");
         return STATUS_FAILURE;
     }
-    s->options = values;
-    int status = surprisal_options_check(command, s->options, files);
+    s->options = o;
+    s->run.calls = &calls;
+    s->run.common = &o->common;
+    s->run.options = &o->scoring;
+    s->run.compare = o->compare;
+    s->run.standard_text = TEXT_RAW;
+    s->run.way.both_sides = o->both_sides;
+    s->run.way.word_left = o->within_word == WITHIN_LEFT;
+    s->run.limit = NAN;
+    int status = surprisal_options_check(command, o, files);
     if (status == OPTIONS_RUN)
         status = parse_arguments(command, s);
     if (status == OPTIONS_RUN)
         status = open_and_score(s, files);
-    close_run(s);
+    run_close(&s->run);
+    items_close(&s->items);
+    free(s->files);
+    free(s->paths);
     free(s);
     return status;
 }
@@ -638,5 +406,5 @@ const struct command surprisal_command = {
     .notes = surprisal_notes,
     .defaults = &defaults,
     .size = sizeof defaults,
-    .run = run,
+    .run = run_command,
 };

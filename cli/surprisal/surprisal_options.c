@@ -45,7 +45,7 @@ static int check_needs(const struct command *command, const struct surprisal_opt
 
 int surprisal_options_check(const struct command *command, const struct surprisal_options *o,
                             const struct operands *files) {
-    const struct session_options *s = &o->session;
+    const struct session_options *s = &o->scoring.session;
     const struct option_given learning[] = {
         {o->lines, "--lines"},
         {surprisal_has_context(o), o->context ? "--context" : "--context-text"},
@@ -53,21 +53,23 @@ int surprisal_options_check(const struct command *command, const struct surprisa
         {s->compute != CHOICE_UNSET, "--compute"},
         {s->arithmetic == TXL_ARITHMETIC_EXACT, "--arithmetic exact"},
         {o->common.low_memory, "--low-memory"}};
-    const struct option_given one_way[] = {{o->dynamic.on, "--dynamic"},
-                                           {o->cache, "--cache"},
+    const struct option_given one_way[] = {{o->scoring.dynamic.on, "--dynamic"},
+                                           {o->scoring.cache, "--cache"},
                                            {s->mem_len != INTEGER_UNSET, "--mem-len"},
                                            {o->entropy, "--entropy"}};
     const struct option_given in_order[] = {{o->lines, "--lines"}};
-    const struct option_given shows[] = {
-        {o->lines, "--lines"}, {o->json, "--json"}, {o->per.n > 0, "--per"}, {o->output, "-o"}};
+    const struct option_given shows[] = {{o->lines, "--lines"},
+                                         {o->scoring.json, "--json"},
+                                         {o->per.n > 0, "--per"},
+                                         {o->output, "-o"}};
     const struct option_given page[] = {{o->lines, "--lines"}, {files->n > 1, "several FILEs"}};
     const struct option_given twice[] = {{o->context_text, "--context-text"}};
     const struct exclusion rows[] = {
-        {{o->dynamic.on, "--dynamic"}, OTHERS(learning)},
+        {{o->scoring.dynamic.on, "--dynamic"}, OTHERS(learning)},
         {{o->both_sides, "--both-sides"}, OTHERS(one_way)},
         {{o->common.unwrap, "--unwrap"}, OTHERS(in_order)},
-        {{o->heat, "--heat"}, OTHERS(shows)},
-        {{o->report, "--report"}, OTHERS(page)},
+        {{o->scoring.heat, "--heat"}, OTHERS(shows)},
+        {{o->scoring.report, "--report"}, OTHERS(page)},
         {{o->context, "--context"}, OTHERS(twice)},
     };
     int status = check_exclusions(command, rows, sizeof rows / sizeof *rows);
@@ -78,7 +80,7 @@ int surprisal_options_check(const struct command *command, const struct surprisa
             if (strcmp(files->items[i], "-") == 0)
                 return options_wrong(command,
                                      "--context and the text cannot both be standard input");
-    return status == OPTIONS_RUN ? dynamic_check(command, &o->dynamic, NULL, 0) : status;
+    return status == OPTIONS_RUN ? dynamic_check(command, &o->scoring.dynamic, NULL, 0) : status;
 }
 
 /* ---- Levels ------------------------------------------------------------------------------- */
@@ -94,7 +96,8 @@ static enum level find_level(const char *text, size_t length) {
 
 int surprisal_levels(const struct command *command, const struct surprisal_options *o,
                      const char *path[N_LEVEL]) {
-    const bool result_alone = (o->prefer || o->heat || o->json) && o->per.n == 0 && !o->output;
+    const bool result_alone =
+        (o->prefer || o->scoring.heat || o->scoring.json) && o->per.n == 0 && !o->output;
     const char *unnamed = o->output ? o->output : "-";
     bool used = false;
     for (size_t i = 0; i < o->per.n; i++) {
@@ -113,7 +116,7 @@ int surprisal_levels(const struct command *command, const struct surprisal_optio
         path[level] = equals ? equals + 1 : unnamed;
         used = used || !equals;
     }
-    if (o->per.n == 0 && !result_alone && !o->report)
+    if (o->per.n == 0 && !result_alone && !o->scoring.report)
         path[LEVEL_WORD] = unnamed;
     else if (o->output && !used && o->per.n == 0)
         path[LEVEL_WORD] = o->output;
@@ -148,9 +151,10 @@ const struct option_row surprisal_option_rows[] = {
      "with --per token: add each token's probability and rank, the entropy, and the K most likely "
      "tokens in its place",
      .argument = "K", .least = 1, .most = 100000},
-    {"json", OPTION_FLAG, PLACE(json), "print the result of each FILE as an object"},
-    {"heat", OPTION_FLAG, PLACE(heat), "print the text, coloured by the surprisal of each token"},
-    {"report", OPTION_STRING, PLACE(report),
+    {"json", OPTION_FLAG, PLACE(scoring.json), "print the result of each FILE as an object"},
+    {"heat", OPTION_FLAG, PLACE(scoring.heat),
+     "print the text, coloured by the surprisal of each token"},
+    {"report", OPTION_STRING, PLACE(scoring.report),
      "write a page to OUT.html: the text coloured by the surprisal of its tokens, and all figures",
      .argument = "OUT.html", .file = FILE_STREAM, .output = OUTPUT_PAGE},
     FORCE_ROW,
@@ -166,12 +170,12 @@ const struct option_row surprisal_option_rows[] = {
      "row is a region of its item and condition; join=none: without spaces between them",
      .argument = "ROLE=NAME,..."},
     {"lines", OPTION_FLAG, PLACE(lines), "score each line of FILE alone", .section = "Text"},
-    TEXT_ROW(.standard = "raw", .offset = PLACE(text)),
+    TEXT_ROW(.standard = "raw", .offset = PLACE(scoring.text)),
     BINARY_ROW,
     UNWRAP_ROW,
-    SKIP_UNKNOWN_ROW("", PLACE(skip_unknown)),
-    {"max-tokens", OPTION_INTEGER, PLACE(max_tokens), "read only the first N tokens of each FILE",
-     .least = 1, .most = MOST_INTEGER},
+    SKIP_UNKNOWN_ROW("", PLACE(scoring.skip_unknown)),
+    {"max-tokens", OPTION_INTEGER, PLACE(scoring.max_tokens),
+     "read only the first N tokens of each FILE", .least = 1, .most = MOST_INTEGER},
     {"context", OPTION_STRING, PLACE(context),
      "read FILE before each text, and do not score it; a space joins them if neither side has one",
      .file = FILE_READ},
@@ -181,7 +185,7 @@ const struct option_row surprisal_option_rows[] = {
      "score the same tokens with another model of the same vocabulary too: columns nats_other and "
      "kl",
      .section = "Evaluation", .argument = "OTHER.txl", .file = FILE_MODEL},
-    {"cache", OPTION_FLAG, PLACE(cache),
+    {"cache", OPTION_FLAG, PLACE(scoring.cache),
      "mix the model with counts of the text so far: what repeats becomes more likely"},
     {"both-sides", OPTION_FLAG, PLACE(both_sides),
      "XLNet: score each token with all others of its text, or of its window of tgt-len tokens, "
@@ -189,11 +193,11 @@ const struct option_row surprisal_option_rows[] = {
     {"within-word", OPTION_CHOICE, PLACE(within_word),
      "with --both-sides: left hides from a subword those to its right in its word too",
      .choices = within_words, .standard = "both"},
-    DYNAMIC_ROW(struct surprisal_options, dynamic,
+    DYNAMIC_ROW(struct surprisal_options, scoring.dynamic,
                 "learn from each segment of running text after scoring it"),
-    DYNAMIC_LR_ROW(struct surprisal_options, dynamic),
-    SESSION_ROWS(struct surprisal_options, session, "f32"),
-    ARITHMETIC_ROW(PLACE(session.arithmetic)),
+    DYNAMIC_LR_ROW(struct surprisal_options, scoring.dynamic),
+    SESSION_ROWS(struct surprisal_options, scoring.session, "f32"),
+    ARITHMETIC_ROW(PLACE(scoring.session.arithmetic)),
     MODEL_ROW,
     LOW_MEMORY_ROW,
     COMMON_ROWS,

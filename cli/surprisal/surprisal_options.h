@@ -2,23 +2,19 @@
 #ifndef CLI_SURPRISAL_OPTIONS_H
 #define CLI_SURPRISAL_OPTIONS_H
 
-#include "cli/model/dynamic.h"
-#include "cli/model/settings.h"
-#include "cli/score/levels.h"
-#include "cli/text/tokens.h"
+#include "cli/score/run.h"
 
 enum { WITHIN_BOTH, WITHIN_LEFT };
 
 struct surprisal_options {
     struct common_options common;
-    struct session_options session;
+    struct scoring_options scoring;
     struct string_list per, columns;
-    const char *output, *prefer, *prefer_by, *context, *context_text, *compare, *report;
+    const char *output, *prefer, *prefer_by, *context, *context_text, *compare;
     int64_t prefer_region; /* -1: the whole text */
-    int64_t max_tokens, logprobs;
-    int text, within_word;
-    bool lines, both_sides, entropy, skip_unknown, json, heat, cache;
-    struct dynamic_options dynamic;
+    int64_t logprobs;
+    int within_word;
+    bool lines, both_sides, entropy;
 };
 
 extern const struct option_row surprisal_option_rows[];

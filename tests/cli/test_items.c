@@ -1,6 +1,6 @@
 /* Compares what txl ppl says about items with what the library computes: texts after <eos>, their
  * context and what is before all of them; regions; the entropy before words. */
-#include "cli/score/region_rows.h"
+#include "cli/score/regions.h"
 #include "tests/model_cases.h"
 #include "tests/unit.h"
 

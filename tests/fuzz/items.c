@@ -4,7 +4,7 @@
 #include "fuzz.h"
 
 #include "cli/items/items_table.h"
-#include "cli/score/region_rows.h"
+#include "cli/score/regions.h"
 #include "cli/text/tokens.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static void read_value(const struct own_value *value) {
     fuzz_require(value->text || value->length == 0, "a null value has bytes");
 }
 
-static void check_regions(const struct regions *regions, const struct own_columns *own) {
+static void check_regions(const struct regions *regions) {
     size_t length = regions->text.length, end = 0;
     fuzz_require(regions->n >= 2 && regions->list[0].end == 0, "a text without a region");
     for (size_t i = 1; i < regions->n; i++) {
@@ -27,9 +27,8 @@ static void check_regions(const struct regions *regions, const struct own_column
     }
     fuzz_require(end == length, "a text that goes on behind its regions");
     for (size_t at = 0; at <= length; at += 1 + length / 16) {
-        size_t region = own_region(own, at);
-        fuzz_require(own->by_region ? region >= 1 && region < own->n_end : region == 0,
-                     "no region");
+        const size_t region = regions_at(regions, at);
+        fuzz_require(region >= 1 && region < regions->n, "no region");
     }
 }
 
@@ -43,12 +42,6 @@ static void check_text(struct items_table *table, enum items_role role, struct o
     fuzz_require(items_table_item(table, &item) && regions_part(&regions, text.text, text.length) &&
                      items_table_pass(table, own, &item, &condition),
                  "out of memory");
-    size_t *ends = reallocarray(own->ends, regions.n, sizeof *ends);
-    fuzz_require(ends, "out of memory");
-    own->ends = ends;
-    own->n_end = regions.n;
-    for (size_t i = 0; i < regions.n; i++)
-        ends[i] = regions.list[i].end;
     fuzz_require(own->per_copy == (own->by_region ? regions.n : 1),
                  "rows that are not the regions");
     for (size_t i = 0; i < own->copies * own->per_copy * own->n; i++)
@@ -58,7 +51,7 @@ static void check_text(struct items_table *table, enum items_role role, struct o
         there += own->there[i];
     fuzz_require(!table->rows || there == table->text_end - table->text + own->by_region,
                  "rows that get no numbers, or that are none");
-    check_regions(&regions, own);
+    check_regions(&regions);
     blanks_start(&blanks, false, true);
     blanks_see(&blanks, regions.text.data, regions.text.length);
     blanks_end(&blanks);
@@ -95,7 +88,6 @@ static void check_table(struct items_table *table) {
     items_table_note(table);
     free(own.names);
     free(own.values);
-    free(own.ends);
     free(own.there);
 }
 
