@@ -130,20 +130,14 @@ static void add_observers(struct run *run) {
 
 bool run_open_scorer(struct run *run, const struct run_settings *stated) {
     struct scorer *scorer = &run->evaluation.scorer;
-    const struct scoring_way *way = &run->way;
     const txl_model *model = run->model.handle;
-    const bool distributions = run->distributions || compares(run) || run->options->report;
-    const size_t n = compares(run) ? 2 : 1;
+    struct way_options way = run->way;
     txl_error error;
+    way.together = model_score_tokens(&run->model);
+    way.distributions = way.distributions || compares(run) || run->options->report;
     if (!open_predictors(run))
         return false;
-    bool good = way->both_sides
-                    ? scorer_new_both(scorer, run->predictors, n, model)
-                    : scorer_new(scorer, run->predictors, n, model, model_score_tokens(&run->model),
-                                 way->window, way->refresh, distributions);
-    if (good && way->word_left)
-        good = (scorer->begins = run->begins = words_boundaries(model));
-    if (!good)
+    if (!scorer_new(scorer, run->predictors, compares(run) ? 2 : 1, model, &way))
         return terminal_error("out of memory");
     if (run->options->cache && txl_cache_new(model, &scorer->cache, &error))
         return terminal_error("--cache: %s", error.message);
@@ -160,8 +154,6 @@ void run_close_scorer(struct run *run) {
         run->predictors[i] = (struct predictor){0};
     }
     dynamic_close(&run->dynamic);
-    free(run->begins);
-    run->begins = NULL;
 }
 
 /* ---- Files -------------------------------------------------------------------------------- */

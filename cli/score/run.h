@@ -21,14 +21,6 @@ struct scoring_options {
 #define SCORING_UNSET                                                                              \
     { .session = SESSION_UNSET, .dynamic = DYNAMIC_UNSET, .text = CHOICE_UNSET }
 
-/* How texts are scored; zero: segment after segment. */
-struct scoring_way {
-    size_t window;   /* > 0: each token in a new segment of this many before it */
-    size_t refresh;  /* > 0: XLNet: this many tokens from a block of those before them */
-    bool both_sides; /* XLNet: each token from all others */
-    bool word_left;  /* of these not the rest of its word */
-};
-
 struct run;
 
 /* What a command does in a way of its own. */
@@ -49,8 +41,8 @@ struct run {
     bool with_itself;       /* the learning model is compared with itself as it was */
     bool ids;               /* texts are ids */
     int standard_text;      /* the form of text without --text */
-    struct scoring_way way; /* window, refresh: of ppl */
-    bool distributions;     /* something else than a comparison and a report needs them */
+    struct way_options way; /* distributions: something else than a comparison and a report needs
+                               them */
     bool exact_json;        /* results have all digits */
     double limit;           /* of the result (result_check_limit) */
 
@@ -59,7 +51,6 @@ struct run {
     txl_settings settings, other_settings;
     struct dynamic dynamic;
     struct predictor predictors[MOST_SESSIONS];
-    bool *begins; /* [n_token], for word_left */
     struct evaluation evaluation;
     struct comparison comparison;
     struct levels levels;

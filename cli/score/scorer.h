@@ -6,6 +6,7 @@
 #include "lib/base/memory.h"
 #include "txl.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -73,7 +74,20 @@ struct observer {
 
 enum { MOST_OBSERVERS = 8 };
 
+/* How a stream is scored; zero: segment after segment.  With `window` the sessions must have that
+ * tgt_len and no memory; with `refresh` they must see both sides, and have that mem_len; with
+ * `both_sides` they must see both, and have no memory. */
+struct way_options {
+    size_t window;      /* > 0: each token in a new segment of this many before it */
+    size_t refresh;     /* > 0: XLNet: this many tokens from a block of those before them */
+    bool both_sides;    /* XLNet: each token from all others */
+    bool word_left;     /* of these not the rest of its word */
+    bool distributions; /* the observers receive them */
+    size_t together;    /* ids scored in a call where segments allow it (model_score_tokens) */
+};
+
 struct scorer {
+    const struct way *way;
     struct lane {
         struct predictor by;
         txl_session *copy; /* of the session after `read`, for one stream; NULL: the session */
@@ -82,44 +96,32 @@ struct scorer {
     } lane[MOST_SESSIONS];
     size_t n_lane;
     size_t n_token;
-    size_t refresh; /* > 0: this many tokens are predicted from a block of all before them, at most
-                       tgt_len */
-    size_t known;   /* number of ids in the block before the waiting tokens */
-    size_t tgt_len;
-    bool both;          /* every token is predicted from all others of its window of tgt_len */
-    const bool *begins; /* [n_token], NULL: not.  Tokens that begin a word: the pieces to the right
-                           of a token in its word are not known either */
-    size_t window; /* > 0: every token is predicted from a new segment of this many before it */
-    size_t chunk;  /* ids scored in one call */
-    size_t rows;   /* distributions that a lane has room for */
-    int32_t *ids;  /* [chunk + 1], [window + 1] or [2 tgt_len]: ids waiting to be scored */
+    size_t chunk;         /* ids scored in one call */
+    size_t rows;          /* distributions that a lane has room for */
+    int32_t *ids;         /* ids waiting to be scored, after what is their context */
     struct place *places; /* of the ids */
-    size_t n;
+    size_t n, known;      /* ids, and those of them that are context */
+    uint64_t index;       /* in the stream, of ids[0] */
+    size_t unscored;      /* tokens to come that are context all the same */
+
+    /* Of one way each (way.h). */
+    size_t window;       /* of a window */
+    size_t tgt_len;      /* of a block, of both sides */
+    bool *begins;        /* [n_token]: tokens that begin a word; NULL: words do not matter */
     bool in_segments;    /* a model has no memory, so that segments begin where streams do */
-    size_t unscored;     /* tokens to come that are context all the same */
     struct id_list read; /* what the last stream of scorer_start_after had before it */
     bool is_read;        /* the sessions stand after all of it but the last id */
-    uint64_t index;      /* in the stream, of ids[0] */
-    txl_cache *cache;    /* NULL, or is mixed with what the first session predicts (--cache) */
-    int32_t unk;         /* the id of <unk>, or -1 */
+
+    txl_cache *cache; /* NULL, or is mixed with what the first session predicts (--cache) */
+    int32_t unk;      /* the id of <unk>, or -1 */
     struct observer observer[MOST_OBSERVERS];
     size_t n_observer;
     struct score score; /* of the current stream, by the first session */
 };
 
-/* Predictors with the symbols of `model`, which score `together` ids in a call where segments
- * allow it (model_score_tokens).  `window` and `refresh` 0: segment after segment, with
- * the sessions' memories.  With `window` they must have that tgt_len and no memory; with `refresh`
- * they must see both sides, and have that mem_len.  `distributions`: the
- * observers receive them.  False when memory is short; end with scorer_free. */
+/* Predictors with the symbols of `model`.  False when memory is short; end with scorer_free. */
 bool scorer_new(struct scorer *scorer, const struct predictor *predictors, size_t n_predictor,
-                const txl_model *model, size_t together, size_t window, size_t refresh,
-                bool distributions);
-
-/* The same where every token is predicted from both sides: the sessions must see both, and have no
- * memory. */
-bool scorer_new_both(struct scorer *scorer, const struct predictor *predictors, size_t n_predictor,
-                     const txl_model *model);
+                const txl_model *model, const struct way_options *options);
 void scorer_free(struct scorer *scorer);
 
 void scorer_observe(struct scorer *scorer,
@@ -130,7 +132,7 @@ void scorer_observe(struct scorer *scorer,
 void scorer_start(struct scorer *scorer, uint64_t index);
 
 /* The same with all of `before`, one id at least, as context; the stream's first token is number 0.
- * Not with windows. */
+ */
 txl_status scorer_start_after(struct scorer *scorer, const struct id_list *before,
                               txl_error *error);
 

@@ -117,7 +117,7 @@ static bool open_rows(struct surprisal *s) {
     for (enum level i = 0; i < N_LEVEL; i++)
         run->rows_shown = run->rows_shown || table_is_standard_output(s->wanted.path[i]);
     output_lines_to_standard_error(run->rows_shown);
-    run->distributions = levels_need_distributions(&s->wanted, run->model.handle);
+    run->way.distributions = levels_need_distributions(&s->wanted, run->model.handle);
     run->evaluation.levels = &run->levels;
     return levels_open(&run->levels, &s->wanted, &s->items.own, run->model.handle);
 }
