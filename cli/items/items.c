@@ -180,8 +180,9 @@ static txl_status score_text(struct items *items, int i, struct evaluation *e,
         return TXL_OK;
     }
     if (e->report)
-        report_start_item(e->report, e->tokens);
+        report_start_item(e->report, e->counts.tokens);
     txl_status status = evaluation_text(e, &(struct lone_text){.regions = &items->regions,
+                                                               .parted = true,
                                                                .before = items->before.data,
                                                                .n_before = items->before.length,
                                                                .n_shared = e->before.length,
@@ -225,7 +226,8 @@ static txl_status score_records(struct items *items, int i, struct evaluation *e
     txl_status status = TXL_OK;
     while (!status && items_table_next(table)) {
         status = score_record(items, i, e);
-        progress_update(e->progress, input_fraction(&table->input, table->input.read), e->tokens);
+        progress_update(e->progress, input_fraction(&table->input, table->input.read),
+                        e->counts.tokens);
     }
     if (!status && table->input.failed)
         status = TXL_IO;

@@ -143,18 +143,18 @@ static void describe_run(struct ppl *ppl) {
                                               : "segments");
     run->setup.published = paper_result(ppl);
     run->setup.in_table = o->sweep_memory != NULL;
-    e->streams = (uint64_t)choose_streams(ppl);
-    e->stream = ppl->shard.number;
-    e->passes = o->sweep_memory ? ppl->sweep.n * (int)ppl->sweep.recl.n_model : 1;
+    e->reading.streams = (uint64_t)choose_streams(ppl);
+    e->reading.stream = ppl->shard.number;
+    e->passes.n = o->sweep_memory ? ppl->sweep.n * (int)ppl->sweep.recl.n_model : 1;
 }
 
 static bool open_scorer(struct ppl *ppl) {
     struct run *run = &ppl->run;
-    const struct run_settings stated = {.streams = (int64_t)run->evaluation.streams,
+    const struct run_settings stated = {.streams = (int64_t)run->evaluation.reading.streams,
                                         .refresh = run->way.refresh};
     if (!run_open_scorer(run, &stated))
         return false;
-    if (run->options->report && run->evaluation.streams == 1 &&
+    if (run->options->report && run->evaluation.reading.streams == 1 &&
         strcmp(run->setup.mode, "segments") == 0) {
         report_start_positions(&run->report, (size_t)run->settings.tgt_len);
         scorer_observe(&run->evaluation.scorer, report_position, &run->report);
@@ -223,8 +223,8 @@ static bool sweep_pass(struct ppl *ppl, const char *path, struct input *input) {
     struct run *run = &ppl->run;
     struct evaluation *evaluation = &run->evaluation;
     struct result result;
-    const int length = evaluation->pass % ppl->sweep.n;
-    bool reported = run->options->report && evaluation->pass == sweep_longest(&ppl->sweep);
+    const int length = evaluation->passes.at % ppl->sweep.n;
+    bool reported = run->options->report && evaluation->passes.at == sweep_longest(&ppl->sweep);
     run->settings.mem_len = ppl->sweep.mem_len[length];
     evaluation->report = reported ? &run->report : NULL;
     if (!input_rewind(input) || !sweep_start(&ppl->sweep, length == 0) || !open_scorer(ppl))
@@ -233,8 +233,8 @@ static bool sweep_pass(struct ppl *ppl, const char *path, struct input *input) {
     txl_status status = evaluate(evaluation, path, input, &result);
     if (status)
         return status == TXL_STOPPED;
-    evaluation->passed += result.tokens;
-    if (evaluation->pass == 0)
+    evaluation->passes.tokens += result.tokens;
+    if (evaluation->passes.at == 0)
         run_note(run, &result);
     if (result.score.predicted > 0 && run->report.positions.tgt_len > 0 &&
         !report_end_positions(&run->report, run->settings.mem_len))
@@ -282,9 +282,9 @@ static bool sweep_input(struct ppl *ppl, const char *path, struct input *input) 
     struct evaluation *evaluation = &ppl->run.evaluation;
     bool good = input_make_seekable(input);
     run_start_progress(&ppl->run, input);
-    for (; good && evaluation->pass < evaluation->passes; evaluation->pass++) {
-        const int model = evaluation->pass / ppl->sweep.n;
-        if (model > 0 && evaluation->pass % ppl->sweep.n == 0)
+    for (; good && evaluation->passes.at < evaluation->passes.n; evaluation->passes.at++) {
+        const int model = evaluation->passes.at / ppl->sweep.n;
+        if (model > 0 && evaluation->passes.at % ppl->sweep.n == 0)
             good = next_model(ppl, (size_t)model);
         good = good && sweep_pass(ppl, path, input);
         run_close_scorer(&ppl->run);
@@ -292,7 +292,7 @@ static bool sweep_input(struct ppl *ppl, const char *path, struct input *input) 
             break;
     }
     progress_end(&ppl->run.progress);
-    return good && (evaluation->pass < evaluation->passes || tell_recl(ppl));
+    return good && (evaluation->passes.at < evaluation->passes.n || tell_recl(ppl));
 }
 
 static int sweep_file(struct ppl *ppl) {
@@ -306,13 +306,13 @@ static int sweep_file(struct ppl *ppl) {
     }
     if (!good)
         run_show_failure(run, path);
-    run->cut = output_closed() && run->evaluation.pass < run->evaluation.passes;
+    run->cut = output_closed() && run->evaluation.passes.at < run->evaluation.passes.n;
     if (good && !signals_stopped())
         good = run_end_outputs(run, ppl->sweep.recl.model[0], false);
     int status = good && !run->lacks ? STATUS_OK : STATUS_FAILURE;
     if (signals_stopped()) {
-        terminal_note("interrupted: %d of %d memory lengths were scored", run->evaluation.pass,
-                      run->evaluation.passes);
+        terminal_note("interrupted: %d of %d memory lengths were scored", run->evaluation.passes.at,
+                      run->evaluation.passes.n);
         status = signals_status();
     }
     return output_finish(status);

@@ -24,7 +24,7 @@ void evaluation_end_stream(struct evaluation *e) {
 
 /* Whether all of --max-tokens have come. */
 static bool has_enough(const struct evaluation *e) {
-    return e->max_tokens > 0 && e->tokens == e->max_tokens;
+    return e->reading.max_tokens > 0 && e->counts.tokens == e->reading.max_tokens;
 }
 
 static txl_status fail_spool(const struct evaluation *e, txl_error *error) {
@@ -34,8 +34,8 @@ static txl_status fail_spool(const struct evaluation *e, txl_error *error) {
 
 static void show_progress(struct evaluation *e, double fraction, uint64_t tokens) {
     if (fraction >= 0)
-        fraction = (e->pass + fmin(fraction, 1)) / e->passes;
-    progress_update(e->progress, fraction, e->passed + tokens);
+        fraction = (e->passes.at + fmin(fraction, 1)) / e->passes.n;
+    progress_update(e->progress, fraction, e->passes.tokens + tokens);
 }
 
 /* Passes on a token.  A text that is scored alone follows its context; the first token of any other
@@ -43,11 +43,11 @@ static void show_progress(struct evaluation *e, double fraction, uint64_t tokens
 static txl_status push_token(struct evaluation *e, int32_t id, const struct place *place,
                              txl_error *error) {
     txl_status status = TXL_OK;
-    if (e->alone && !e->is_scored)
-        status = scorer_start_after(&e->scorer, &e->context, error);
+    if (e->alone && !e->start.is_scored)
+        status = scorer_start_after(&e->scorer, &e->start.context, error);
     else if (e->report && e->scorer.n == 0 && !e->both_sides)
         status = report_context(e->report, e->scorer.index, id, place, error);
-    e->is_scored = true;
+    e->start.is_scored = true;
     return status ? status : scorer_push(&e->scorer, id, place, error);
 }
 
@@ -55,7 +55,7 @@ static txl_status push_token(struct evaluation *e, int32_t id, const struct plac
 
 /* Whether rows or the report show the text. */
 static bool shows_text(const struct evaluation *e) {
-    return e->levels || e->shows_source;
+    return e->levels || (e->report && e->report->source);
 }
 
 /* Places are only kept for the report. */
@@ -101,9 +101,9 @@ static txl_status score_stream(struct evaluation *e, uint64_t first, uint64_t le
 
 /* Streams are independent of each other, so they can be scored one after the other. */
 static txl_status score_streams(struct evaluation *e, txl_error *error) {
-    uint64_t length = e->tokens / e->streams;
-    uint64_t begin = e->stream > 0 ? e->stream - 1 : 0;
-    uint64_t end = e->stream > 0 ? e->stream : e->streams;
+    uint64_t length = e->counts.tokens / e->reading.streams;
+    uint64_t begin = e->reading.stream > 0 ? e->reading.stream - 1 : 0;
+    uint64_t end = e->reading.stream > 0 ? e->reading.stream : e->reading.streams;
     if (fflush(e->spool) != 0 ||
         fseeko(e->spool, (off_t)(begin * length) * spooled_bytes(e), SEEK_SET) != 0)
         return fail_spool(e, error);
@@ -170,10 +170,10 @@ static void show_reading(void *context) {
     double fraction = -1;
     if (e->both_sides)
         return; /* evaluation_token */
-    if (e->max_tokens > 0)
-        fraction = (double)e->tokens / (double)e->max_tokens;
+    if (e->reading.max_tokens > 0)
+        fraction = (double)e->counts.tokens / (double)e->reading.max_tokens;
     fraction = fmax(fraction, input_fraction(input, e->reader.fed));
-    show_progress(e, fraction, e->tokens);
+    show_progress(e, fraction, e->counts.tokens);
 }
 
 txl_status evaluation_token(void *context, const struct scored *token, txl_error *error) {
@@ -182,9 +182,9 @@ txl_status evaluation_token(void *context, const struct scored *token, txl_error
     uint64_t tokens = e->score.predicted + e->scorer.score.predicted;
     (void)error;
     double fraction =
-        input_fraction(input, e->waits ? input->read : token->place->offset + token->place->bytes);
-    if (e->max_tokens > 0)
-        fraction = fmax(fraction, (double)tokens / (double)e->max_tokens);
+        input_fraction(input, e->items ? input->read : token->place->offset + token->place->bytes);
+    if (e->reading.max_tokens > 0)
+        fraction = fmax(fraction, (double)tokens / (double)e->reading.max_tokens);
     show_progress(e, fraction, tokens);
     return TXL_OK;
 }
@@ -201,18 +201,18 @@ static uint64_t count_characters(const char *text, size_t length) {
 }
 
 static bool add_context(struct evaluation *e, int32_t id) {
-    return id_list_add(&e->context, id);
+    return id_list_add(&e->start.context, id);
 }
 
 static txl_status start_alone(struct evaluation *e, txl_error *error) {
-    e->context.n = 0;
-    e->end = e->characters = 0;
-    e->at_start = true;
-    e->is_scored = false;
+    e->start.context.n = 0;
+    e->reached.bytes = e->reached.characters = 0;
+    e->start.is_open = true;
+    e->start.is_scored = false;
     e->waiting.length = 0;
-    if (e->waits)
+    if (e->items)
         start_words(e);
-    e->texts++;
+    e->counts.texts++;
     e->scorer.score = (struct score){0};
     return add_context(e, txl_model_first_context(e->model))
                ? TXL_OK
@@ -230,17 +230,17 @@ static bool is_opening(const struct evaluation *e, const txl_symbol *symbol) {
 static bool is_before(const struct evaluation *e, const txl_symbol *symbol) {
     uint64_t end = symbol->offset + symbol->bytes, prefix = e->reader.prefix;
     bool opening = is_opening(e, symbol);
-    return end < prefix || (e->at_start && opening) ||
+    return end < prefix || (e->start.is_open && opening) ||
            (end == prefix && (symbol->bytes > 0 || opening || e->reader.fed == 0));
 }
 
 /* If the text begins with the first context, that is not read twice. */
 static txl_status take_context(struct evaluation *e, const txl_symbol *symbol, txl_error *error) {
-    bool twice = e->at_start && is_opening(e, symbol);
-    e->at_start = false;
+    bool twice = e->start.is_open && is_opening(e, symbol);
+    e->start.is_open = false;
     if (twice && e->reader.prefix == 0) { /* it may come after a byte order mark */
-        e->end = symbol->offset;
-        e->characters = symbol->characters;
+        e->reached.bytes = symbol->offset;
+        e->reached.characters = symbol->characters;
     }
     return twice || add_context(e, symbol->id) ? TXL_OK
                                                : txl_fail(error, TXL_MEMORY, "out of memory");
@@ -250,32 +250,32 @@ static txl_status take_context(struct evaluation *e, const txl_symbol *symbol, t
 static struct share share_of(struct evaluation *e, const txl_symbol *symbol, uint64_t end) {
     const struct token_reader *reader = &e->reader;
     uint64_t prefix = reader->prefix;
-    if (e->end < prefix) {
-        e->end = prefix;
-        e->characters =
-            e->ids || reader->takes_bytes
+    if (e->reached.bytes < prefix) {
+        e->reached.bytes = prefix;
+        e->reached.characters =
+            e->reading.ids || reader->takes_bytes
                 ? prefix
                 : count_characters(reader->before, reader->n_before) + prefix - reader->n_before;
     }
-    struct share share = {end - e->end, symbol->characters - e->characters,
+    struct share share = {end - e->reached.bytes, symbol->characters - e->reached.characters,
                           take_words(e, end - prefix + reader->mark)};
-    e->end = end;
-    e->characters = symbol->characters;
-    return e->ids ? (struct share){0} : share;
+    e->reached.bytes = end;
+    e->reached.characters = symbol->characters;
+    return e->reading.ids ? (struct share){0} : share;
 }
 
 /* Receives the text before its symbols. */
 static txl_status see_text(void *context, const char *text, size_t length, txl_error *error) {
     struct evaluation *e = context;
     txl_status status = shows_text(e) ? source_see(&e->source, text, length, error) : TXL_OK;
-    if (!status && !e->ids && !see_words(&e->words, text, length))
+    if (!status && !e->reading.ids && !see_words(&e->words, text, length))
         status = txl_fail(error, TXL_MEMORY, "out of memory");
     return !status && e->heat ? heat_text(e->heat, text, length, error) : status;
 }
 
 static bool open_reader(struct evaluation *e, struct input *input,
                         const struct txl_encoding *encoding) {
-    bool good = token_reader_open(&e->reader, e->model, input, encoding, e->ids);
+    bool good = token_reader_open(&e->reader, e->model, input, encoding, e->reading.ids);
     e->reader.see_text = see_text;
     e->reader.blanks = &e->blanks;
     e->reader.before = e->before.data;
@@ -288,7 +288,7 @@ static bool renew_encoder(struct evaluation *e) {
     const struct txl_encoding encoding = e->reader.encoding;
     txl_encoded counts;
     token_reader_counts(&e->reader, &counts);
-    e->invalid += counts.invalid;
+    e->counts.invalid += counts.invalid;
     token_reader_close(&e->reader);
     return open_reader(e, e->reader.input, &encoding);
 }
@@ -299,14 +299,13 @@ static txl_status read_text(struct evaluation *e, const struct lone_text *text) 
     const struct buffer *bytes = &text->regions->text;
     const struct blanks blanks = e->blanks;
     txl_error error = {0};
-    uint64_t tokens = e->tokens;
+    uint64_t tokens = e->counts.tokens;
     e->blanks.line = text->line;
     if (text->n_before > text->n_shared) {
         if (text->n_shared > 0)
             blanks_go_on(&e->blanks);
         blanks_see(&e->blanks, text->before + text->n_shared, text->n_before - text->n_shared);
     }
-    e->waits = true;
     e->record = text->line;
     reader->before = text->before;
     reader->n_before = text->n_before;
@@ -325,7 +324,7 @@ static txl_status read_text(struct evaluation *e, const struct lone_text *text) 
         blanks_end(&e->blanks);
         return TXL_OK;
     }
-    e->tokens = tokens;
+    e->counts.tokens = tokens;
     e->blanks = blanks;
     return status == TXL_TEXT && !renew_encoder(e) ? TXL_MEMORY : status;
 }
@@ -340,14 +339,14 @@ static txl_status push_waiting(struct evaluation *e, uint64_t length, txl_error 
             place->bytes = place->share.bytes = place->share.characters = 0;
         status = push_token(e, token.id, place, error);
     }
-    return !status && e->is_scored ? scorer_flush(&e->scorer, error) : status;
+    return !status && e->start.is_scored ? scorer_flush(&e->scorer, error) : status;
 }
 
 txl_status evaluation_text(struct evaluation *e, const struct lone_text *text) {
     const struct buffer *bytes = &text->regions->text;
     txl_error error = {TXL_STOPPED, ""};
     source_of_text(&e->source, bytes->data ? bytes->data : "", bytes->length);
-    if (e->levels && levels_start(e->levels, &e->source, text->regions, e->parted, text->line))
+    if (e->levels && levels_start(e->levels, &e->source, text->regions, text->parted, text->line))
         return TXL_IO;
     txl_status status = read_text(e, text);
     if (status)
@@ -367,7 +366,7 @@ static struct place place_of(struct evaluation *e, const txl_symbol *symbol) {
     const struct token_reader *reader = &e->reader;
     const uint64_t prefix = reader->prefix, end = symbol->offset + symbol->bytes,
                    begin = symbol->offset > prefix ? symbol->offset : prefix;
-    return (struct place){.line = e->record > 0 ? e->record : symbol->line - e->lines_before,
+    return (struct place){.line = e->record > 0 ? e->record : symbol->line - e->start.lines,
                           .offset = begin - prefix + reader->mark,
                           .bytes = end - begin,
                           .share = share_of(e, symbol, end)};
@@ -384,8 +383,8 @@ static bool is_lone_byte(const txl_symbol *symbol) {
  * them on to the spool, to what waits, or to the scorer. */
 static txl_status take_symbol(void *context, const txl_symbol *symbol, txl_error *error) {
     struct evaluation *e = context;
-    if (!symbol->text && e->report && !e->ids && !e->items)
-        report_line_end(e->report, e->tokens);
+    if (!symbol->text && e->report && !e->reading.ids && !e->items)
+        report_line_end(e->report, e->counts.tokens);
     if (!symbol->text)
         return TXL_OK;
     if (e->alone && is_before(e, symbol))
@@ -393,12 +392,12 @@ static txl_status take_symbol(void *context, const txl_symbol *symbol, txl_error
     if (has_enough(e))
         return TXL_STOPPED;
     const struct waiting_token token = {symbol->id, place_of(e, symbol)};
-    e->at_start = false;
-    e->tokens++;
-    e->spelled += is_lone_byte(symbol);
+    e->start.is_open = false;
+    e->counts.tokens++;
+    e->counts.spelled += is_lone_byte(symbol);
     if (e->spool)
         return spool_write(e, symbol->id, &token.place, error);
-    if (e->waits)
+    if (e->items)
         return buffer_append(&e->waiting, &token, sizeof token)
                    ? TXL_OK
                    : txl_fail(error, TXL_MEMORY, "out of memory");
@@ -410,7 +409,7 @@ static txl_status take_symbol(void *context, const txl_symbol *symbol, txl_error
 static txl_status finish_text(struct evaluation *e, txl_error *error) {
     if (e->spool)
         return score_streams(e, error);
-    if (e->alone && !e->is_scored)
+    if (e->alone && !e->start.is_scored)
         return TXL_OK;
     return scorer_flush(&e->scorer, error);
 }
@@ -435,38 +434,38 @@ static txl_status score_text(struct evaluation *e, const struct input *input) {
 static void see_unknown(void *context, const txl_symbol *symbol, uint64_t column) {
     struct evaluation *e = context;
     txl_symbol moved = *symbol;
-    if (e->alone && e->texts > 1 && symbol->offset + symbol->bytes <= e->before.length)
+    if (e->alone && e->counts.texts > 1 && symbol->offset + symbol->bytes <= e->before.length)
         return;
     if (e->record > 0)
         moved.line = e->record;
-    else if (symbol->line > e->lines_before)
-        moved.line = symbol->line - e->lines_before;
+    else if (symbol->line > e->start.lines)
+        moved.line = symbol->line - e->start.lines;
     unknown_add(&e->unknown, &moved, column);
 }
 
 bool evaluation_begin(struct evaluation *e, struct input *input) {
-    const txl_encoding encoding = {.raw = e->raw,
-                                   .skip_unknown = e->skip_unknown,
+    const txl_encoding encoding = {.raw = e->reading.raw,
+                                   .skip_unknown = e->reading.skip_unknown,
                                    .lookup = true,
                                    .symbol = take_symbol,
                                    .context = e,
                                    .unknown = see_unknown,
                                    .unknown_context = e};
     unknown_reset(&e->unknown);
-    e->spelled = 0;
+    e->counts.spelled = 0;
     e->score = (struct score){0};
-    e->tokens = 0;
-    e->end = e->characters = 0;
-    e->texts = e->invalid = 0;
+    e->counts.tokens = 0;
+    e->reached.bytes = e->reached.characters = 0;
+    e->counts.texts = e->counts.invalid = 0;
     start_words(e);
     e->record = 0;
-    e->lines_before = 0;
+    e->start.lines = 0;
     for (size_t i = 0; i < e->before.length; i++)
-        e->lines_before += e->before.data[i] == '\n';
+        e->start.lines += e->before.data[i] == '\n';
     if (e->comparison)
         e->comparison->divergence = (struct divergence){0};
     scorer_start(&e->scorer, 0);
-    if (e->streams > 1) {
+    if (e->reading.streams > 1) {
         e->spool = tmpfile();
         if (!e->spool)
             return terminal_error("temporary file of token ids: %s", strerror(errno));
@@ -484,9 +483,9 @@ void evaluation_end(struct evaluation *e, struct result *result) {
     if (e->heat)
         heat_end_text(e->heat, e->reader.ended);
     *result = (struct result){.score = e->score,
-                              .tokens = e->tokens,
+                              .tokens = e->counts.tokens,
                               .unknown = e->unknown.n,
-                              .invalid = counts.invalid + e->invalid};
+                              .invalid = counts.invalid + e->counts.invalid};
     if (e->comparison)
         result->divergence = e->comparison->divergence;
     token_reader_close(&e->reader);
@@ -494,17 +493,17 @@ void evaluation_end(struct evaluation *e, struct result *result) {
 
 void evaluation_free(struct evaluation *e) {
     buffer_free(&e->before);
-    id_list_free(&e->context);
+    id_list_free(&e->start.context);
     buffer_free(&e->waiting);
     buffer_free(&e->words.at);
 }
 
 static txl_status fail_short(const struct evaluation *e, const char *name,
                              const struct result *result) {
-    if (e->streams > 1) {
+    if (e->reading.streams > 1) {
         terminal_error("%s: %" PRIu64 " token%s fewer than two for each of %" PRIu64 " streams",
                        name, result->tokens, result->tokens == 1 ? " leaves" : "s leave",
-                       e->streams);
+                       e->reading.streams);
     } else if (e->alone) {
         terminal_error("%s: no token to score", name);
     } else {
@@ -522,7 +521,7 @@ static bool start_rows(struct evaluation *e, const struct input *input) {
 /* Writes the rows that wait, also of what was scored before a signal. */
 static txl_status end_rows(struct evaluation *e, const char *name, txl_status status) {
     txl_error error = {TXL_STOPPED, ""};
-    const bool cut = !e->reader.ended || e->streams > 1;
+    const bool cut = !e->reader.ended || e->reading.streams > 1;
     if (e->levels && (!status || status == TXL_STOPPED) && levels_end(e->levels, cut, &error)) {
         status = error.status;
         if (status != TXL_STOPPED)

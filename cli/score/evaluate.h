@@ -17,33 +17,43 @@ struct waiting_token {
 
 struct evaluation {
     const txl_model *model;
-    bool raw, ids, skip_unknown, both_sides;
-    bool items;          /* texts come one by one (evaluation_text) */
-    uint64_t max_tokens; /* 0: all */
-    uint64_t streams;    /* equal parts that the tokens are cut into; the remainder is dropped */
-    uint64_t stream;     /* the only one to score, from 1; 0: all of them */
+    struct reading_options {
+        bool raw, ids, skip_unknown;
+        uint64_t max_tokens; /* 0: all */
+        uint64_t streams;    /* equal parts of the tokens; the remainder is dropped */
+        uint64_t stream;     /* the only one to score, from 1; 0: all of them */
+    } reading;
+    bool both_sides;
+    bool alone; /* all tokens are scored, after the model's first context and what is before */
+    bool items; /* texts come one by one (evaluation_text), and are alone */
     struct scorer scorer;
     struct comparison *comparison; /* NULL, or observes the scorer */
     struct levels *levels;         /* NULL: no rows */
     struct heat *heat;             /* NULL, or shows the text */
     struct report *report;         /* likewise */
-    bool shows_source;             /* the report shows the text's own bytes */
-    bool parted;                   /* bars part texts in memory into regions */
     struct progress *progress;
-    int pass, passes; /* over the same text, from 0; progress covers all of them */
-    uint64_t passed;  /* tokens of the passes before */
+    struct passes {
+        int at, n;       /* over the same text; progress covers all of them */
+        uint64_t tokens; /* of the passes before */
+    } passes;
+    struct buffer before; /* what is read before every text that is alone */
 
     /* The current text. */
     struct token_reader reader;
     struct score score; /* of the streams before the scorer's current one */
-    uint64_t tokens;
+    struct counts {
+        uint64_t tokens;
+        uint64_t spelled; /* single bytes of characters that the vocabulary lacks */
+        uint64_t invalid; /* counted by earlier encoders */
+        uint64_t texts;   /* that are alone */
+    } counts;
     struct unknown unknown;
-    uint64_t spelled; /* tokens that are single bytes of characters that the vocabulary lacks */
     struct blanks blanks;
     struct source source; /* what rows and the report show of it */
     FILE *spool;          /* the tokens of several streams, until their number is known */
-    uint64_t end;         /* of the last token's bytes */
-    uint64_t characters;  /* of the text before that */
+    struct reached {
+        uint64_t bytes, characters; /* of the last token, and of the text up to its end */
+    } reached;
     struct word_starts {
         struct buffer at; /* uint64_t: where words begin that no token has reached */
         size_t taken;     /* bytes of it that are past */
@@ -52,20 +62,14 @@ struct evaluation {
         char held[4]; /* of a character that is not complete */
         size_t n_held;
     } words;
-
-    /* Texts that are scored alone: all of their tokens, after the model's first context and what is
-     * before. */
-    bool alone;
-    struct buffer before;   /* of every text */
-    struct id_list context; /* of the current text */
-    bool at_start;          /* it has no token yet */
-    bool is_scored;         /* its tokens follow their context in the scorer */
-    uint64_t texts;         /* so far */
-    uint64_t invalid;       /* counted by earlier encoders */
-    uint64_t lines_before;  /* line ends before the text */
-    uint64_t record;        /* > 0: the line in which all of it stands */
-    bool waits;             /* its tokens wait until it was read */
-    struct buffer waiting;  /* of struct waiting_token */
+    struct start {
+        struct id_list context; /* of a text that is alone */
+        bool is_open;           /* the text has no token yet */
+        bool is_scored;         /* its tokens follow their context in the scorer */
+        uint64_t lines;         /* line ends before the text */
+    } start;
+    uint64_t record;       /* > 0: the line in which all of the text stands */
+    struct buffer waiting; /* of struct waiting_token: of a text in memory */
 };
 
 /* Reads `input` and scores it; the result names it `file`.  Returns TXL_OK, or
@@ -83,6 +87,7 @@ void evaluation_free(struct evaluation *evaluation);
 /* A text in memory, which stands in one record of the input. */
 struct lone_text {
     struct regions *regions; /* its text, which they part */
+    bool parted;             /* by bars; else it is one */
     const char *before;      /* [n_before] */
     size_t n_before;
     size_t n_shared; /* bytes of `before` that are before every text */

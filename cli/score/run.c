@@ -43,11 +43,11 @@ void run_describe(struct run *run, const char *mode) {
     run->setup.text = text_form(model, run->text, run->ids);
     struct evaluation *e = &run->evaluation;
     e->model = model;
-    e->raw = run->text == TEXT_RAW;
-    e->ids = run->ids;
-    e->skip_unknown = o->skip_unknown;
+    e->reading.raw = run->text == TEXT_RAW;
+    e->reading.ids = run->ids;
+    e->reading.skip_unknown = o->skip_unknown;
     e->both_sides = run->way.both_sides;
-    e->max_tokens = (uint64_t)o->max_tokens;
+    e->reading.max_tokens = (uint64_t)o->max_tokens;
     e->comparison = compares(run) ? &run->comparison : NULL;
     e->heat = o->heat ? &run->heat : NULL;
     e->report = o->report ? &run->report : NULL;
@@ -59,9 +59,9 @@ void run_describe(struct run *run, const char *mode) {
 bool run_open_report(struct run *run) {
     const char *path = run->options->report;
     /* Ids have no text. */
-    run->evaluation.shows_source = path && !run->ids && txl_model_unk(run->model.handle) >= 0;
+    const bool shows_source = !run->ids && txl_model_unk(run->model.handle) >= 0;
     return !path || report_open(&run->report, path, run->model.handle, compares(run) ? 2 : 1,
-                                run->evaluation.shows_source ? &run->evaluation.source : NULL);
+                                shows_source ? &run->evaluation.source : NULL);
 }
 
 /* ---- What predicts ------------------------------------------------------------------------ */
@@ -186,12 +186,12 @@ void run_note(struct run *run, const struct result *result) {
     unknown_note(&e->unknown, name, run->setup.replaces_unknown);
     if (!blanks_note(&e->blanks, name, run->model.handle, run->text == TEXT_RAW))
         run->lacks = true;
-    if (e->spelled > result->tokens / 2)
+    if (e->counts.spelled > result->tokens / 2)
         terminal_note(
             "%s: %.0f %% of its tokens are single bytes of characters that the vocabulary "
             "lacks, of another script perhaps: the model never learned them, and the numbers mean "
             "little",
-            name, 100 * (double)e->spelled / (double)result->tokens);
+            name, 100 * (double)e->counts.spelled / (double)result->tokens);
     if (!run->ids && result->unknown > result->tokens / FEW)
         run->calls->note_unknown(run, result);
 }

@@ -129,8 +129,8 @@ static void describe_run(struct surprisal *s) {
                           : o->lines            ? "lines"
                           : o->both_sides       ? "both-sides"
                                                 : "segments");
-    s->run.evaluation.streams = 1;
-    s->run.evaluation.passes = 1;
+    s->run.evaluation.reading.streams = 1;
+    s->run.evaluation.passes.n = 1;
     s->run.evaluation.alone = true;
 }
 
@@ -215,7 +215,7 @@ static txl_status score_each_line(struct surprisal *s, struct lines *lines, stru
             status = score_line(s, lines, path);
             lines->line.length = 0;
             progress_update(&s->run.progress, input_fraction(input, input->read),
-                            s->run.evaluation.tokens);
+                            s->run.evaluation.counts.tokens);
             if (!status && signals_stopped())
                 status = TXL_STOPPED;
         }
@@ -274,7 +274,6 @@ static bool score_file(struct run *run, int i, struct result *result) {
     struct surprisal *s = (struct surprisal *)run;
     const struct text_file *file = &s->files[i];
     *result = (struct result){.file = file->path};
-    run->evaluation.parted = file->table >= 0;
     if (file->table < 0 && !s->options->lines)
         return score_running(s, file->path, result);
     const txl_status status =
