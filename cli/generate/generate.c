@@ -327,20 +327,6 @@ static void take_all_escapes(const struct generate_options *options) {
     take_escapes("--context-text", options->context_text, options->escapes);
 }
 
-static int check_learning(const struct command *command, const struct generate_options *o) {
-    const struct option_given without[] = {
-        {o->save_memory != NULL, "--save-memory"},
-        {o->load_memory != NULL, "--load-memory"},
-        {o->interactive, "--interactive"},
-        {o->refresh != INTEGER_UNSET, "--refresh"},
-        {o->session.memory_type != CHOICE_UNSET, "--memory-type"},
-        {o->session.compute != CHOICE_UNSET, "--compute"},
-        {o->session.arithmetic == TXL_ARITHMETIC_EXACT, "--arithmetic exact"},
-        {o->common.low_memory, "--low-memory"},
-    };
-    return dynamic_check(command, &o->dynamic, without, sizeof without / sizeof *without);
-}
-
 /* Whether the file can be read again for every prompt. */
 static bool is_regular(const char *path) {
     struct stat status;
@@ -388,7 +374,7 @@ static int check_options(const struct command *command, const struct generate_op
         return options_wrong(command, "--context and --load-memory exclude each other");
     if (options->save_memory && options->samples > 1)
         return options_wrong(command, "--save-memory keeps one text: leave out --samples");
-    if (check_learning(command, options) != OPTIONS_RUN)
+    if (dynamic_check(command, &options->dynamic) != OPTIONS_RUN)
         return STATUS_USAGE;
     if (options->turn && !options->interactive)
         return options_wrong(command, "--turn needs --interactive");
@@ -493,7 +479,8 @@ static const struct option_row options[] = {
      .file = FILE_READ},
     DYNAMIC_ROW(struct generate_options, dynamic,
                 "learn from each full segment of the prompt before continuing it, as txl ppl "
-                "--dynamic does"),
+                "--dynamic does",
+                DYNAMIC_EXCLUDES " save-memory load-memory interactive refresh"),
     DYNAMIC_LR_ROW(struct generate_options, dynamic),
     STATISTICS_ROW(struct generate_options, dynamic),
     MODEL_ROW,

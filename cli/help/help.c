@@ -2,10 +2,12 @@
  * the build to install.  Both are made of the commands' tables. */
 #include "cli/commands.h"
 #include "cli/io/output.h"
+#include "cli/options/combinations.h"
 #include "txl.h"
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct option_row explain_options[] = {PLAIN_ROWS, {0}};
@@ -243,6 +245,12 @@ static void print_command(const struct command *command) {
         putchar('\n');
         print_prose(note->text);
     }
+    char *combinations = combinations_text(command);
+    if (combinations) {
+        fputs(".SH NOT TOGETHER\n", stdout);
+        print_prose(combinations);
+    }
+    free(combinations);
     if (command->examples)
         print_examples(command->examples);
     print_environment(command->name);

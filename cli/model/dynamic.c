@@ -25,18 +25,6 @@ static int method_of(const struct dynamic_options *o) {
     return o->statistics.n > 0 ? TXL_LEARNING_RMS : TXL_LEARNING_ADAM;
 }
 
-/* The first option that belongs to --dynamic and was given, or NULL. */
-static const char *first_given(const struct dynamic_options *o) {
-    const struct option_given options[] = {
-        {o->method != CHOICE_UNSET, "--dynamic-method"},
-        {!isnan(o->lr), "--dynamic-lr"},
-        {o->statistics.n > 0, "--statistics"},
-        {o->output, "--dynamic-output"},
-        {o->type != CHOICE_UNSET, "--type"},
-    };
-    return options_first_given(options, sizeof options / sizeof *options);
-}
-
 /* Whether the statistics are a TensorFlow checkpoint's, and not a text's: its .index, its folder,
  * or its name, which no file has. */
 static bool is_checkpoint(const char *path) {
@@ -75,19 +63,11 @@ static const char *find_wrong(const struct dynamic_options *o) {
                                            "depends on the statistics and the model";
     if (checkpoint_of(o) && o->statistics.n > 1)
         return "--statistics takes one checkpoint's PREFIX.index, or texts";
-    if (o->type != CHOICE_UNSET && !o->output)
-        return "--type needs --dynamic-output";
     return NULL;
 }
 
-int dynamic_check(const struct command *command, const struct dynamic_options *o,
-                  const struct option_given *without, size_t n) {
-    const char *given = first_given(o), *other = options_first_given(without, n);
-    if (!o->on)
-        return given ? options_wrong(command, "%s needs --dynamic", given) : OPTIONS_RUN;
-    if (other)
-        return options_wrong(command, "--dynamic cannot be combined with %s", other);
-    const char *wrong = find_wrong(o);
+int dynamic_check(const struct command *command, const struct dynamic_options *o) {
+    const char *wrong = o->on ? find_wrong(o) : NULL;
     return wrong ? options_wrong(command, "%s", wrong) : OPTIONS_RUN;
 }
 

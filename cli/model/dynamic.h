@@ -27,35 +27,38 @@ struct dynamic_options {
 #define DYNAMIC_ADAM_EPSILON 1e-8
 #define DYNAMIC_ADAM_DEFAULT "adam: the model's own, else " TEXT_OF(DYNAMIC_ADAM_LR)
 
+/* What a learning model cannot do, in any command. */
+#define DYNAMIC_EXCLUDES "memory-type compute arithmetic=exact low-memory"
+
 /* Rows that ppl and generate have; ppl alone has the finer ones between them. */
-#define DYNAMIC_ROW(type, member, what)                                                            \
+#define DYNAMIC_ROW(type, member, what, others)                                                    \
     OPTION_ROW("dynamic", OPTION_FLAG, offsetof(type, member.on), what,                            \
-               .section = "Dynamic evaluation")
+               .section = "Dynamic evaluation", .excludes = (others))
 #define DYNAMIC_LR_ROW(type, member)                                                               \
     OPTION_ROW("dynamic-lr", OPTION_REAL, offsetof(type, member.lr),                               \
                "learning rate; with 0 the model stays as it is", .standard = DYNAMIC_ADAM_DEFAULT, \
-               .most = 1e6)
+               .most = 1e6, .needs = "dynamic")
 #define STATISTICS_ROW(type, member)                                                               \
     OPTION_ROW("statistics", OPTION_LIST, offsetof(type, member.statistics),                       \
                "rms: learn from the gradients of FILE how far each weight may move; "              \
                "FILE is a text like the model's training text, and may be repeated, "              \
                "or PREFIX.index of its TensorFlow checkpoint, which has Adam's second "            \
                "moments",                                                                          \
-               .file = FILE_READ)
+               .file = FILE_READ, .needs = "dynamic")
 
-#define DYNAMIC_ROWS(type, member, what)                                                           \
-    DYNAMIC_ROW(type, member, what),                                                               \
+#define DYNAMIC_ROWS(type, member, what, others)                                                   \
+    DYNAMIC_ROW(type, member, what, others),                                                       \
         OPTION_ROW("dynamic-method", OPTION_CHOICE, offsetof(type, member.method),                 \
                    "choose how the weights follow a segment's gradient",                           \
-                   .choices = dynamic_methods, .standard = "rms with --statistics, else adam"),    \
+                   .choices = dynamic_methods, .standard = "rms with --statistics, else adam",     \
+                   .needs = "dynamic"),                                                            \
         DYNAMIC_LR_ROW(type, member), STATISTICS_ROW(type, member)
 
 extern const char *const dynamic_methods[]; /* sgd, rms, adam: as txl_learning_method */
 
-/* Refuses what cannot be combined: the `n` options of the command that go without --dynamic, and
- * those of --dynamic among themselves or without it.  Returns OPTIONS_RUN or the status. */
-int dynamic_check(const struct command *command, const struct dynamic_options *options,
-                  const struct option_given *without, size_t n);
+/* Refuses what the options of --dynamic cannot be among themselves.  Returns OPTIONS_RUN or the
+ * status. */
+int dynamic_check(const struct command *command, const struct dynamic_options *options);
 
 /* Adam's rate where the user gives none. */
 double dynamic_adam_lr(const txl_model *model);

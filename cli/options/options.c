@@ -4,6 +4,7 @@
 #include "cli/io/output.h"
 #include "cli/io/signals.h"
 #include "cli/io/terminal.h"
+#include "combinations.h"
 #include "lib/base/memory.h"
 
 #include <assert.h>
@@ -309,37 +310,6 @@ static void unset_values(const struct option_row *rows, void *values) {
     }
 }
 
-static bool is_given(const struct option_row *row, const void *values) {
-    const void *place = (const char *)values + row->offset;
-    switch (row->kind) {
-    case OPTION_FLAG:
-        return *(const bool *)place;
-    case OPTION_STRING:
-        return *(const char *const *)place;
-    case OPTION_LIST:
-        return ((const struct string_list *)place)->n > 0;
-    case OPTION_INTEGER:
-        return *(const int64_t *)place != INTEGER_UNSET;
-    case OPTION_REAL:
-        return !isnan(*(const double *)place);
-    case OPTION_CHOICE:
-        break;
-    }
-    return *(const int *)place != CHOICE_UNSET;
-}
-
-bool options_any_given(const struct command *command, const void *values, const char *const *names,
-                       bool listed) {
-    for (const struct option_row *row = command->options; row->name; row++) {
-        bool found = false;
-        for (size_t i = 0; names[i]; i++)
-            found = found || strcmp(names[i], row->name) == 0;
-        if (found == listed && is_given(row, values))
-            return true;
-    }
-    return false;
-}
-
 static void say_number(const struct option_row *row, const char *text, struct option_problem *p) {
     if (row->kind == OPTION_INTEGER)
         snprintf(p->text, sizeof p->text, "'%.200s' is not a whole number from %.0f to %.0f", text,
@@ -433,7 +403,7 @@ static bool stands_instead(const struct command *command, const void *values,
                            const struct operand_row *operand) {
     for (const struct option_row *row = command->options; operand->instead && row->name; row++)
         if (strcmp(row->name, operand->instead) == 0)
-            return is_given(row, values);
+            return option_is_given(row, values);
     return false;
 }
 
@@ -700,6 +670,8 @@ int options_parse(const struct command *command, int argc, char **argv, void *va
     if (status == OPTIONS_RUN)
         status = check_operands(command, operands);
     if (status == OPTIONS_RUN)
+        status = combinations_check(command, values, operands->n);
+    if (status == OPTIONS_RUN)
         status = check_named_files(command, values, operands);
     if (status == OPTIONS_RUN)
         status = take_standard_input(command, values, operands);
@@ -891,5 +863,11 @@ void options_help(const struct command *command, FILE *out) {
         fprintf(out, "\n%s:\n", note->title);
         print_prose(note->text, 2, out);
     }
+    char *combinations = combinations_text(command);
+    if (combinations) {
+        fputs("\nNot together:\n", out);
+        print_prose(combinations, 2, out);
+    }
+    free(combinations);
     print_examples(command, out);
 }

@@ -117,6 +117,14 @@ struct option_row {
     const char *const *columns; /* of a table (own_files.h) */
     const char *kept; /* the option without which a file of the same kind is not replaced */
     bool required;    /* for the usage line; the command itself asks for it */
+
+    /* What it can be combined with: names of options with blanks between, NAME=CHOICE for one of
+     * its choices, FILE for any operand and FILES for several.  Names of other commands' options
+     * are ignored, so that a row may be shared. */
+    const char *excludes; /* these; one of the two says so */
+    const char *only;     /* all but these and the options of COMMON_NAMES */
+    const char *needs;    /* one of these */
+    const char *reason;   /* the message where it is not the usual one */
 };
 
 /* A row in a macro, where clang-format would give each member of a brace a line of its own. */

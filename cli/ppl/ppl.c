@@ -356,7 +356,11 @@ static int parse_arguments(const struct command *command, struct ppl *ppl) {
         if (ppl->sweep.n < 2 ||
             (i < ppl->sweep.n && ppl->sweep.mem_len[i] <= ppl->sweep.mem_len[i - 1]))
             return options_wrong(command, "--recl needs lengths that rise, two or more");
-    return OPTIONS_RUN;
+    if (ppl_other(options) && options->compare.n > 1)
+        return options_wrong(command, "--compare more than once needs --recl");
+    if (ppl_other(options) && options->sweep_memory)
+        return options_wrong(command, "--sweep-memory cannot be combined with --compare");
+    return dynamic_check(command, &options->scoring.dynamic);
 }
 
 static int open_and_score(struct ppl *ppl, struct operands *files) {
@@ -400,9 +404,7 @@ static int run_command(const struct command *command, void *values, struct opera
         return STATUS_FAILURE;
     }
     start_run(ppl, options);
-    int status = ppl_options_check(command, options, files);
-    if (status == OPTIONS_RUN)
-        status = parse_arguments(command, ppl);
+    int status = parse_arguments(command, ppl);
     if (status == OPTIONS_RUN)
         status = options->merge ? merge_shards(options, files) : open_and_score(ppl, files);
     for (size_t i = 1; ppl->group && i < ppl->sweep.recl.n_model; i++)

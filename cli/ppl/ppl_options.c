@@ -4,148 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-static bool changes_session(const struct session_options *options) {
-    const struct session_options unset = SESSION_UNSET;
-    return memcmp(options, &unset, sizeof unset) != 0;
-}
-
 const char *ppl_other(const struct ppl_options *o) {
     return o->compare.n > 0 && !o->recl ? o->compare.items[0] : NULL;
-}
-
-/* What may be given, as far as something excludes it or needs it.  Not all are options. */
-enum given {
-    BATCH,
-    SHARD,
-    MERGE,
-    SLIDING_WINDOW,
-    SWEEP_MEMORY,
-    REFRESH,
-    TGT_LEN,
-    MEM_LEN,
-    SAME_LENGTH,
-    MEMORY_TYPE,
-    COMPUTE,
-    EXACT,
-    SESSION, /* any of its options */
-    LOW_MEMORY,
-    MODEL,
-    PRESET,
-    COMPARE, /* not with --recl */
-    SEVERAL, /* times, without it */
-    RECL,
-    CACHE,
-    DYNAMIC,
-    DYNAMIC_OUTPUT,
-    IDS,
-    UNWRAP,
-    SKIP_UNKNOWN,
-    MAX_TOKENS,
-    HEAT,
-    REPORT,
-    JSON,
-    FAIL_ABOVE,
-    A_FILE,
-    FILES, /* more than one */
-    N_GIVEN
-};
-
-#define SET(given) (UINT64_C(1) << (given))
-
-/* What excludes what.  The first row that matches is told, by its message where it has one. */
-static const struct {
-    enum given option;
-    uint64_t others;
-    const char *message;
-} exclusions[] = {
-    {DYNAMIC, SET(BATCH) | SET(SHARD) | SET(MERGE) | SET(SLIDING_WINDOW) | SET(SWEEP_MEMORY) |
-                  SET(REFRESH) | SET(MEMORY_TYPE) | SET(COMPUTE) | SET(EXACT) | SET(LOW_MEMORY)},
-    {DYNAMIC_OUTPUT, SET(FILES)},
-    {CACHE, SET(BATCH) | SET(SHARD)},
-    {MERGE, ~(SET(MERGE) | SET(JSON) | SET(FAIL_ABOVE) | SET(A_FILE) | SET(FILES)),
-     "--merge reads the results of shards and can be combined with --json and --fail-above only"},
-    {UNWRAP, SET(IDS)},
-    {SLIDING_WINDOW, SET(TGT_LEN) | SET(MEM_LEN) | SET(SAME_LENGTH),
-     "--sliding-window replaces --tgt-len, --mem-len and --same-length"},
-    {SLIDING_WINDOW, SET(REFRESH) | SET(BATCH)},
-    {SWEEP_MEMORY, SET(REFRESH)},
-    {RECL, SET(CACHE)},
-    {SHARD, SET(BATCH) | SET(SLIDING_WINDOW) | SET(COMPARE) | SET(FILES)},
-    {SWEEP_MEMORY,
-     SET(MEM_LEN) | SET(SLIDING_WINDOW) | SET(SHARD) | SET(COMPARE) | SET(FAIL_ABOVE) | SET(FILES)},
-    {HEAT, SET(BATCH) | SET(SHARD) | SET(SWEEP_MEMORY) | SET(JSON)},
-    {REPORT, SET(SHARD) | SET(FILES)},
-};
-
-static const struct { enum given option, needs; } needs[] = {{SEVERAL, RECL}, {RECL, SWEEP_MEMORY}};
-
-/* Finds out what is given, and returns the set of it. */
-static uint64_t find_given(const struct ppl_options *o, const struct operands *files,
-                           struct option_given given[N_GIVEN]) {
-    const struct scoring_options *scoring = &o->scoring;
-    const struct session_options *session = &scoring->session;
-    const struct option_given all[N_GIVEN] = {
-        [BATCH] = {o->batch > 1, "--batch"},
-        [SHARD] = {o->shard, "--shard"},
-        [MERGE] = {o->merge, "--merge"},
-        [SLIDING_WINDOW] = {o->sliding_window > 0, "--sliding-window"},
-        [SWEEP_MEMORY] = {o->sweep_memory, "--sweep-memory"},
-        [REFRESH] = {o->refresh > 0, "--refresh"},
-        [TGT_LEN] = {session->tgt_len != INTEGER_UNSET, "--tgt-len"},
-        [MEM_LEN] = {session->mem_len != INTEGER_UNSET, "--mem-len"},
-        [SAME_LENGTH] = {session->same_length != CHOICE_UNSET, "--same-length"},
-        [MEMORY_TYPE] = {session->memory_type != CHOICE_UNSET, "--memory-type"},
-        [COMPUTE] = {session->compute != CHOICE_UNSET, "--compute"},
-        [EXACT] = {session->arithmetic == TXL_ARITHMETIC_EXACT, "--arithmetic exact"},
-        [SESSION] = {changes_session(session), "settings"},
-        [LOW_MEMORY] = {o->common.low_memory, "--low-memory"},
-        [MODEL] = {o->common.model, "--model"},
-        [PRESET] = {o->preset != CHOICE_UNSET, "--preset"},
-        [COMPARE] = {ppl_other(o), "--compare"},
-        [SEVERAL] = {ppl_other(o) && o->compare.n > 1, "--compare more than once"},
-        [RECL] = {o->recl, "--recl"},
-        [CACHE] = {scoring->cache, "--cache"},
-        [DYNAMIC] = {scoring->dynamic.on, "--dynamic"},
-        [DYNAMIC_OUTPUT] = {scoring->dynamic.output, "--dynamic-output"},
-        [IDS] = {o->ids, "--ids"},
-        [UNWRAP] = {o->common.unwrap, "--unwrap"},
-        [SKIP_UNKNOWN] = {scoring->skip_unknown, "--skip-unknown"},
-        [MAX_TOKENS] = {scoring->max_tokens > 0, "--max-tokens"},
-        [HEAT] = {scoring->heat, "--heat"},
-        [REPORT] = {scoring->report, "--report"},
-        [JSON] = {scoring->json, "--json"},
-        [FAIL_ABOVE] = {!isnan(o->fail_above), "--fail-above"},
-        [A_FILE] = {files->n > 0, "FILE"},
-        [FILES] = {files->n > 1, "one FILE"},
-    };
-    uint64_t set = 0;
-    memcpy(given, all, sizeof all);
-    for (int i = 0; i < N_GIVEN; i++)
-        set |= all[i].given ? SET(i) : 0;
-    return set;
-}
-
-int ppl_options_check(const struct command *command, const struct ppl_options *o,
-                      const struct operands *files) {
-    struct option_given all[N_GIVEN];
-    const uint64_t given = find_given(o, files, all);
-    for (size_t i = 0; i < sizeof exclusions / sizeof *exclusions; i++) {
-        uint64_t others = given & SET(exclusions[i].option) ? given & exclusions[i].others : 0;
-        int other = 0;
-        while (others > 0 && !(others & SET(other)))
-            other++;
-        if (others > 0 && exclusions[i].message)
-            return options_wrong(command, "%s", exclusions[i].message);
-        if (others > 0)
-            return options_wrong(command,
-                                 other == FILES ? "%s takes %s" : "%s cannot be combined with %s",
-                                 all[exclusions[i].option].name, all[other].name);
-    }
-    for (size_t i = 0; i < sizeof needs / sizeof *needs; i++)
-        if (given & SET(needs[i].option) && !(given & SET(needs[i].needs)))
-            return options_wrong(command, "%s needs %s", all[needs[i].option].name,
-                                 all[needs[i].needs].name);
-    return dynamic_check(command, &o->scoring.dynamic, NULL, 0);
 }
 
 static const char *const presets[] = {"published", NULL};
@@ -154,7 +14,7 @@ static const char *const presets[] = {"published", NULL};
 
 const struct option_row ppl_option_rows[] = {
     TEXT_ROW(.section = "Text", .standard = "tokens", .offset = PLACE(scoring.text)),
-    {"ids", OPTION_FLAG, PLACE(ids), "read decimal ids"},
+    {"ids", OPTION_FLAG, PLACE(ids), "read decimal ids", .excludes = "unwrap"},
     BINARY_ROW,
     UNWRAP_ROW,
     SKIP_UNKNOWN_ROW("", PLACE(scoring.skip_unknown)),
@@ -167,10 +27,11 @@ const struct option_row ppl_option_rows[] = {
      .section = "Evaluation", .choices = presets},
     {"batch", OPTION_INTEGER, PLACE(batch),
      "cut the tokens into N equal streams and drop the remainder, as published evaluations do",
-     .standard = "1", .least = 1, .most = INT32_MAX},
+     .standard = "1", .excludes = "sliding-window dynamic cache heat shard", .least = 1,
+     .most = INT32_MAX},
     {"sliding-window", OPTION_INTEGER, PLACE(sliding_window),
-     "score each token in a new segment after the N tokens before it, without memory", .least = 1,
-     .most = TXL_MAX_TGT_LEN},
+     "score each token in a new segment after the N tokens before it, without memory",
+     .excludes = "tgt-len mem-len same-length refresh", .least = 1, .most = TXL_MAX_TGT_LEN},
     {"refresh", OPTION_INTEGER, PLACE(refresh),
      "XLNet: before every R tokens read the tgt-len tokens before them again as one "
      "block, as txl generate does; without it read from left to right",
@@ -182,15 +43,21 @@ const struct option_row ppl_option_rows[] = {
     {"sweep-memory", OPTION_STRING, PLACE(sweep_memory),
      "score the text with each memory length of LIST, such as 0,64,128,640,1600, and "
      "print a table",
-     .argument = "LIST"},
+     .argument = "LIST",
+     .excludes = "refresh mem-len sliding-window shard fail-above heat dynamic FILES"},
     {"recl", OPTION_FLAG, PLACE(recl),
      "with --sweep-memory: print the relative effective context length, of this model and of those "
-     "of --compare; see Memory sweep below"},
+     "of --compare; see Memory sweep below",
+     .excludes = "cache", .needs = "sweep-memory"},
     {"shard", OPTION_STRING, PLACE(shard),
-     "score only stream I of --batch N; --json then prints what --merge needs", .argument = "I/N"},
+     "score only stream I of --batch N; --json then prints what --merge needs", .argument = "I/N",
+     .excludes = "sliding-window compare cache heat report dynamic FILES"},
     {"merge", OPTION_FLAG, PLACE(merge),
      "read from each FILE what --shard I/N --json printed, and print the result of all N, "
-     "that of --batch N"},
+     "that of --batch N",
+     .only = "json fail-above",
+     .reason = "--merge reads the results of shards and can be combined with --json and "
+               "--fail-above only"},
     SESSION_ROWS(struct ppl_options, scoring.session, "f32"),
     ARITHMETIC_ROW(PLACE(scoring.session.arithmetic)),
     {"cache", OPTION_FLAG, PLACE(scoring.cache),
@@ -198,21 +65,24 @@ const struct option_row ppl_option_rows[] = {
      "likelier"},
     DYNAMIC_ROWS(struct ppl_options, scoring.dynamic,
                  "learn from each segment after scoring it: the text's own words and names "
-                 "become likelier"),
+                 "become likelier",
+                 DYNAMIC_EXCLUDES " batch shard sliding-window sweep-memory refresh"),
     {"dynamic-output", OPTION_STRING, PLACE(scoring.dynamic.output),
      "write what the model became to OUT.txl, after Ctrl-C too; takes one FILE",
-     .argument = "OUT.txl", .file = FILE_WHOLE, .output = OUTPUT_WEIGHTS},
+     .argument = "OUT.txl", .file = FILE_WHOLE, .output = OUTPUT_WEIGHTS, .excludes = "FILES",
+     .needs = "dynamic"},
     {"type", OPTION_CHOICE, PLACE(scoring.dynamic.type),
      "with --dynamic-output: type of the matrices in OUT.txl", .choices = weight_types,
-     .standard = "f32"},
+     .standard = "f32", .needs = "dynamic-output"},
     {"json", OPTION_FLAG, PLACE(scoring.json), "print an object for each file",
      .section = "Output"},
     {"heat", OPTION_FLAG, PLACE(scoring.heat),
-     "print the text, coloured by the nats of each token, instead of the result"},
+     "print the text, coloured by the nats of each token, instead of the result",
+     .excludes = "json"},
     {"report", OPTION_STRING, PLACE(scoring.report),
      "write a page to OUT.html: the text coloured by the nats of its tokens, and all "
      "figures",
-     .argument = "OUT.html", .file = FILE_STREAM, .output = OUTPUT_PAGE},
+     .argument = "OUT.html", .file = FILE_STREAM, .output = OUTPUT_PAGE, .excludes = "FILES"},
     FORCE_ROW,
     {"fail-above", OPTION_REAL, PLACE(fail_above),
      "exit with status 1 if the result, of several FILEs the total, is above X: "

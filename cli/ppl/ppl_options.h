@@ -24,8 +24,4 @@ extern const struct example ppl_examples[];
 /* OTHER of --compare; NULL: none.  With --recl all are models of a group. */
 const char *ppl_other(const struct ppl_options *options);
 
-/* OPTIONS_RUN, or the status after printing which options cannot be combined. */
-int ppl_options_check(const struct command *command, const struct ppl_options *options,
-                      const struct operands *files);
-
 #endif

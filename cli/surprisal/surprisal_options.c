@@ -8,79 +8,14 @@ bool surprisal_has_context(const struct surprisal_options *o) {
     return o->context || o->context_text;
 }
 
-/* ---- What can be combined ----------------------------------------------------------------- */
-
-/* Options of which one excludes the others. */
-struct exclusion {
-    struct option_given option;
-    const struct option_given *others;
-    size_t n;
-};
-
-static int check_exclusions(const struct command *command, const struct exclusion *rows, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        const char *other = options_first_given(rows[i].others, rows[i].n);
-        if (rows[i].option.given && other)
-            return options_wrong(command, "%s cannot be combined with %s", rows[i].option.name,
-                                 other);
-    }
-    return OPTIONS_RUN;
-}
-
-/* What needs another option; NULL: nothing. */
-static int check_needs(const struct command *command, const struct surprisal_options *o) {
-    const struct {
-        bool given, has;
-        const char *name, *needs;
-    } rows[] = {
-        {o->within_word != WITHIN_BOTH, o->both_sides, "--within-word", "--both-sides"},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].given && !rows[i].has)
-            return options_wrong(command, "%s needs %s", rows[i].name, rows[i].needs);
-    return OPTIONS_RUN;
-}
-
-#define OTHERS(list) (list), sizeof(list) / sizeof *(list)
-
 int surprisal_options_check(const struct command *command, const struct surprisal_options *o,
                             const struct operands *files) {
-    const struct session_options *s = &o->scoring.session;
-    const struct option_given learning[] = {
-        {o->lines, "--lines"},
-        {surprisal_has_context(o), o->context ? "--context" : "--context-text"},
-        {s->memory_type != CHOICE_UNSET, "--memory-type"},
-        {s->compute != CHOICE_UNSET, "--compute"},
-        {s->arithmetic == TXL_ARITHMETIC_EXACT, "--arithmetic exact"},
-        {o->common.low_memory, "--low-memory"}};
-    const struct option_given one_way[] = {{o->scoring.dynamic.on, "--dynamic"},
-                                           {o->scoring.cache, "--cache"},
-                                           {s->mem_len != INTEGER_UNSET, "--mem-len"},
-                                           {o->entropy, "--entropy"}};
-    const struct option_given in_order[] = {{o->lines, "--lines"}};
-    const struct option_given shows[] = {{o->lines, "--lines"},
-                                         {o->scoring.json, "--json"},
-                                         {o->per.n > 0, "--per"},
-                                         {o->output, "-o"}};
-    const struct option_given page[] = {{o->lines, "--lines"}, {files->n > 1, "several FILEs"}};
-    const struct option_given twice[] = {{o->context_text, "--context-text"}};
-    const struct exclusion rows[] = {
-        {{o->scoring.dynamic.on, "--dynamic"}, OTHERS(learning)},
-        {{o->both_sides, "--both-sides"}, OTHERS(one_way)},
-        {{o->common.unwrap, "--unwrap"}, OTHERS(in_order)},
-        {{o->scoring.heat, "--heat"}, OTHERS(shows)},
-        {{o->scoring.report, "--report"}, OTHERS(page)},
-        {{o->context, "--context"}, OTHERS(twice)},
-    };
-    int status = check_exclusions(command, rows, sizeof rows / sizeof *rows);
-    if (status == OPTIONS_RUN)
-        status = check_needs(command, o);
-    if (status == OPTIONS_RUN && o->context && strcmp(o->context, "-") == 0)
+    if (o->context && strcmp(o->context, "-") == 0)
         for (int i = 0; i < files->n; i++)
             if (strcmp(files->items[i], "-") == 0)
                 return options_wrong(command,
                                      "--context and the text cannot both be standard input");
-    return status == OPTIONS_RUN ? dynamic_check(command, &o->scoring.dynamic, NULL, 0) : status;
+    return dynamic_check(command, &o->scoring.dynamic);
 }
 
 /* ---- Levels ------------------------------------------------------------------------------- */
@@ -153,10 +88,11 @@ const struct option_row surprisal_option_rows[] = {
      .argument = "K", .least = 1, .most = 100000},
     {"json", OPTION_FLAG, PLACE(scoring.json), "print the result of each FILE as an object"},
     {"heat", OPTION_FLAG, PLACE(scoring.heat),
-     "print the text, coloured by the surprisal of each token"},
+     "print the text, coloured by the surprisal of each token",
+     .excludes = "lines json per output"},
     {"report", OPTION_STRING, PLACE(scoring.report),
      "write a page to OUT.html: the text coloured by the surprisal of its tokens, and all figures",
-     .argument = "OUT.html", .file = FILE_STREAM, .output = OUTPUT_PAGE},
+     .argument = "OUT.html", .file = FILE_STREAM, .output = OUTPUT_PAGE, .excludes = "lines FILES"},
     FORCE_ROW,
     {"prefer", OPTION_STRING, PLACE(prefer),
      "print in how many items condition A is more likely than B", .section = "Items",
@@ -169,7 +105,8 @@ const struct option_row surprisal_option_rows[] = {
      "what columns of a table are called, such as text=Sentence,item=sent_id; region=NAME: each "
      "row is a region of its item and condition; join=none: without spaces between them",
      .argument = "ROLE=NAME,..."},
-    {"lines", OPTION_FLAG, PLACE(lines), "score each line of FILE alone", .section = "Text"},
+    {"lines", OPTION_FLAG, PLACE(lines), "score each line of FILE alone", .section = "Text",
+     .excludes = "unwrap"},
     TEXT_ROW(.standard = "raw", .offset = PLACE(scoring.text)),
     BINARY_ROW,
     UNWRAP_ROW,
@@ -180,7 +117,7 @@ const struct option_row surprisal_option_rows[] = {
      "read FILE before each text, and do not score it; a space joins them if neither side has one",
      .file = FILE_READ},
     {"context-text", OPTION_STRING, PLACE(context_text), "the same with STRING",
-     .argument = "STRING"},
+     .argument = "STRING", .excludes = "context"},
     {"compare", OPTION_STRING, PLACE(compare),
      "score the same tokens with another model of the same vocabulary too: columns nats_other and "
      "kl",
@@ -189,12 +126,14 @@ const struct option_row surprisal_option_rows[] = {
      "mix the model with counts of the text so far: what repeats becomes more likely"},
     {"both-sides", OPTION_FLAG, PLACE(both_sides),
      "XLNet: score each token with all others of its text, or of its window of tgt-len tokens, "
-     "known"},
+     "known",
+     .excludes = "dynamic cache mem-len entropy"},
     {"within-word", OPTION_CHOICE, PLACE(within_word),
      "with --both-sides: left hides from a subword those to its right in its word too",
-     .choices = within_words, .standard = "both"},
+     .choices = within_words, .standard = "both", .needs = "both-sides"},
     DYNAMIC_ROW(struct surprisal_options, scoring.dynamic,
-                "learn from each segment of running text after scoring it"),
+                "learn from each segment of running text after scoring it",
+                DYNAMIC_EXCLUDES " lines context context-text"),
     DYNAMIC_LR_ROW(struct surprisal_options, scoring.dynamic),
     SESSION_ROWS(struct surprisal_options, scoring.session, "f32"),
     ARITHMETIC_ROW(PLACE(scoring.session.arithmetic)),
