@@ -3,6 +3,7 @@
 #include "cli/commands.h"
 #include "cli/io/output.h"
 #include "cli/options/combinations.h"
+#include "cli/options/topics.h"
 #include "txl.h"
 
 #include <ctype.h>
@@ -14,6 +15,12 @@ static const struct option_row explain_options[] = {PLAIN_ROWS, {0}};
 
 static const struct operand_row explain_operands[] = {
     {.name = "COMMAND", .help = "the command to explain", .optional = true, .commands = true}, {0}};
+
+static const struct operand_row help_operands[] = {{.name = "TOPIC",
+                                                    .help = "the command or topic to explain",
+                                                    .optional = true,
+                                                    .commands = true},
+                                                   {0}};
 
 /* Runs `command`: calls `one` to print the command that the command line names, or `all` if it
  * names none.  Returns the exit status. */
@@ -54,17 +61,34 @@ static void print_help(const struct command *topic) {
     options_help(topic, stdout);
 }
 
+/* Finds a topic of any command. */
+static bool find_topic(const char *name, struct topic *topic) {
+    for (size_t i = 0; commands[i]; i++)
+        if (topic_find(commands[i]->topics, name, topic))
+            return true;
+    return topic_find(shared_topics, name, topic);
+}
+
 static int run_help(const struct command *command, void *values, struct operands *operands) {
+    struct topic topic;
     (void)values;
+    if (operands->n > 0 && !command_find(operands->items[0]) &&
+        find_topic(operands->items[0], &topic)) {
+        printf("%.*s:\n\n", (int)topic.n_title, topic.title);
+        options_print_prose(stdout, topic.text, topic.n_text, 2);
+        return output_finish(STATUS_OK);
+    }
     return explain(command, operands, print_overview, print_help);
 }
 
 const struct command help_command = {
     .name = "help",
-    .summary = "explain a command",
-    .description = "Prints the help of COMMAND, or the list of commands.",
+    .summary = "explain a command or a topic",
+    .description =
+        "Prints the help of a command, or one of the topics that its help names. Without "
+        "either it lists the commands.",
     .options = explain_options,
-    .operands = explain_operands,
+    .operands = help_operands,
     .run = run_help,
 };
 
@@ -99,18 +123,24 @@ static void print_upper(const char *text) {
 }
 
 /* Prints paragraphs divided by empty lines; lines that start with a blank are kept as they are. */
-static void print_prose(const char *text) {
-    for (bool first = true; *text != '\0'; first = false) {
+static void print_paragraphs(const char *text, size_t length) {
+    for (bool first = true; length > 0; first = false) {
         bool literal = *text == ' ';
-        const char *end = strstr(text, "\n\n");
-        size_t length = end ? (size_t)(end - text) : strlen(text);
+        const char *end = memmem(text, length, "\n\n", 2);
+        size_t n = end ? (size_t)(end - text) : length;
         fputs(first ? "" : ".PP\n", stdout);
         fputs(literal ? ".nf\n" : "", stdout);
-        print_plain(text, length);
+        print_plain(text, n);
         fputs(literal ? "\n.fi\n" : "\n", stdout);
-        text += length;
-        text += strspn(text, "\n");
+        while (n < length && text[n] == '\n')
+            n++;
+        text += n;
+        length -= n;
     }
+}
+
+static void print_prose(const char *text) {
+    print_paragraphs(text, strlen(text));
 }
 
 static void print_synopsis(const struct command *command) {
@@ -244,6 +274,14 @@ static void print_command(const struct command *command) {
         print_upper(note->title);
         putchar('\n');
         print_prose(note->text);
+    }
+    struct topic_place place = {0};
+    for (struct topic topic; topic_of_command(command, &place, &topic);) {
+        fputs(".SH ", stdout);
+        for (size_t i = 0; i < topic.n_title; i++)
+            putchar(toupper((unsigned char)topic.title[i]));
+        putchar('\n');
+        print_paragraphs(topic.text, topic.n_text);
     }
     char *combinations = combinations_text(command);
     if (combinations) {

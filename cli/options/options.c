@@ -6,6 +6,7 @@
 #include "cli/io/terminal.h"
 #include "combinations.h"
 #include "lib/base/memory.h"
+#include "topics.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -757,26 +758,43 @@ void options_print_filled(FILE *out, const char *text, size_t indent, size_t wid
     fputc('\n', out);
 }
 
-/* Prints paragraphs divided by empty lines; lines that start with a blank are kept as they are. */
-static void print_prose(const char *text, size_t indent, FILE *out) {
-    while (*text != '\0') {
-        const char *end = *text == ' ' ? strchr(text, '\n') : strstr(text, "\n\n");
-        size_t length = end ? (size_t)(end - text) : strlen(text);
+void options_print_prose(FILE *out, const char *text, size_t length, size_t indent) {
+    for (size_t n; length > 0; text += n, length -= n) {
+        char paragraph[8192];
+        const char *end =
+            *text == ' ' ? memchr(text, '\n', length) : memmem(text, length, "\n\n", 2);
+        n = end ? (size_t)(end - text) : length;
         fprintf(out, "%*s", (int)indent, "");
         if (*text == ' ') {
-            fprintf(out, "%.*s\n", (int)length, text);
+            fprintf(out, "%.*s\n", (int)n, text);
         } else {
-            char paragraph[4096];
-            snprintf(paragraph, sizeof paragraph, "%.*s", (int)length, text);
+            snprintf(paragraph, sizeof paragraph, "%.*s", (int)n, text);
             options_print_filled(out, paragraph, indent, HELP_WIDTH);
         }
-        text += length;
-        if (*text == '\n')
-            text++;
-        if (*text == '\n') {
+        n += n < length && text[n] == '\n';
+        if (n < length && text[n] == '\n') {
             fputc('\n', out);
-            text++;
+            n++;
         }
+    }
+}
+
+static void print_prose(const char *text, size_t indent, FILE *out) {
+    options_print_prose(out, text, strlen(text), indent);
+}
+
+/* Names what txl help explains beside the options. */
+static void print_topics(const struct command *command, FILE *out) {
+    struct topic_place place = {0};
+    struct topic topic;
+    char names[1024];
+    size_t length = 0;
+    while (topic_of_command(command, &place, &topic) && length < sizeof names)
+        length += (size_t)snprintf(names + length, sizeof names - length, "%s%.*s",
+                                   length > 0 ? ", " : "", (int)topic.n_name, topic.name);
+    if (length > 0) {
+        fputs("\nMore, by txl help TOPIC:\n", out);
+        print_prose(names, 2, out);
     }
 }
 
@@ -869,5 +887,6 @@ void options_help(const struct command *command, FILE *out) {
         print_prose(combinations, 2, out);
     }
     free(combinations);
+    print_topics(command, out);
     print_examples(command, out);
 }

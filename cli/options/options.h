@@ -147,8 +147,8 @@ struct example {
     const char *command, *purpose;
 };
 
-/* A section of prose at the end of --help and of the manual page.  A line that starts with a blank
- * is printed as it is; other text is filled. */
+/* A section of prose at the end of --help and of the manual page, of five lines at most.  A line
+ * that starts with a blank is printed as it is; other text is filled. */
 struct note {
     const char *title, *text;
 };
@@ -176,8 +176,10 @@ struct command {
     const char *operand_hint; /* added to the error about an unexpected argument; NULL: nothing */
     const struct example *examples; /* ends with a row without a command; NULL: none */
     const struct note *notes;       /* ends with a row without a title; NULL: none */
-    const void *defaults;           /* the command's own structure; NULL: every option is unset */
-    size_t size;                    /* of that structure; 0: it is struct common_options */
+    const char *topics;             /* long explanations (topics.h); NULL: none */
+    const char *shared;   /* names of topics that other commands have too, with blanks between */
+    const void *defaults; /* the command's own structure; NULL: every option is unset */
+    size_t size;          /* of that structure; 0: it is struct common_options */
     /* Runs the command with the values of its options, and returns the exit status. */
     int (*run)(const struct command *command, void *values, struct operands *operands);
     /* Calls command_run, with work before and after it; NULL: there is none. */
@@ -380,6 +382,9 @@ int options_print_argument(const struct option_row *row, FILE *out);
 /* Prints `text` filled to `width` columns, every line but the first after `indent` blanks, and
  * ends the line. */
 void options_print_filled(FILE *out, const char *text, size_t indent, size_t width);
+
+/* Prints text[length] as paragraphs, indented. */
+void options_print_prose(FILE *out, const char *text, size_t length, size_t indent);
 
 /* ---- Numbers in plain decimal -------------------------------------------------------------
  *

@@ -19,6 +19,7 @@ extern const struct option_row ppl_option_rows[];
 extern const struct moved_option ppl_moved[];
 extern const struct operand_row ppl_operands[];
 extern const struct note ppl_notes[];
+extern const char ppl_topics[];
 extern const struct example ppl_examples[];
 
 /* OTHER of --compare; NULL: none.  With --recl all are models of a group. */

@@ -160,35 +160,3 @@ const struct example surprisal_examples[] = {
      "In how many items is good more likely than bad?"},
     {"txl surprisal novel.txt > words.csv", "Running text: all of it is context"},
     {0}};
-
-const struct note surprisal_notes[] = {
-    {"Input",
-     "A FILE that ends in .csv, .tsv, .jsonl or .json is a table, every other a text. Standard "
-     "input is a table if its first line is a JSON object, or a header with a column text or one "
-     "that --columns names. With --lines every FILE is a text.\n\n"
-     "Each text of a table, and with --lines each line, is scored alone, after the symbol that the "
-     "model starts with and its context. Other texts are scored as a whole, after that symbol.\n\n"
-     "A table needs a column text, or has only one. item is the row's number unless a column says "
-     "it; condition and context are optional; other columns are copied. Bars part a text into "
-     "regions: The old | man | the boats. (\\| is a bar.) NA, NaN, #N/A, None and null are missing "
-     "values. Rows of several participants with one text are scored once."},
-    {"Columns",
-     "Rows begin with the copied columns, file if there are several, item, condition, line and "
-     "text_n, the number of the text. Then come:\n\n"
-     " token   index id token text offset length word_n region bits nats\n"
-     " word    word_n region word offset length tokens unknown bits nats\n"
-     "         bits_corrected\n"
-     " region  region text words tokens unknown bits nats bits_corrected\n"
-     " text    text words tokens unknown bits nats bits_corrected bits_end\n\n"
-     "offset and length are bytes, of a table's text without its bars. unknown is how many of the "
-     "tokens are <unk>. bits counts a space with the word after it, as most tools do, "
-     "bits_corrected with the word before (Pimentel and Meister 2024, Oh and Schuler 2024). For "
-     "word-level models both are equal; with --both-sides there is no such column. bits_end is "
-     "what comes after the last word, such as the symbol that closes the text. The bits of all "
-     "words and bits_end sum to the result of txl ppl after the same start.\n\n"
-     "--entropy adds entropy and reduction in nats, --compare nats_other and kl, --logprobs "
-     "probability, rank, entropy, top1, top1_nats and so on. The row of running text does not "
-     "repeat it.\n\n"
-     "In R: read.csv(\"words.csv\", na.strings = \"\"). In pandas: "
-     "read_csv(\"words.csv\", keep_default_na=False)."},
-    {0}};

@@ -19,7 +19,7 @@ struct surprisal_options {
 
 extern const struct option_row surprisal_option_rows[];
 extern const struct operand_row surprisal_operands[];
-extern const struct note surprisal_notes[];
+extern const char surprisal_topics[];
 extern const struct example surprisal_examples[];
 
 /* Whether --context or --context-text is given. */
