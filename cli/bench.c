@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+extern const char bench_topics[]; /* cli/bench.txt */
+
 /* ---- Steps of training -------------------------------------------------------------------- */
 
 struct bench_training {
@@ -722,56 +724,6 @@ static const struct option_row options[] = {
     COMMON_ROWS,
     {0}};
 
-static const struct note notes[] = {
-    {"Measurements",
-     "bench fills the memory first, and warms up with a sample that does not count. Right "
-     "before every other sample it measures the machine's limits with the same threads: "
-     "the best rate of reading a large buffer, OpenBLAS's best sgemm, and, where --compute "
-     "multiplies bf16 or 8 bits, the peak of the processor's instruction for it, "
-     "with operands in registers.\n\n"
-     "A result is the median of the samples, with their 10th and 90th percentile, the "
-     "medians of the limits, and the share of the limit. For generating the share is "
-     "tokens a second, times the bytes that a token must read, divided by the bandwidth. "
-     "For scoring and training it is tokens a second, times the operations of a token, "
-     "divided by the peak of sgemm or of the instruction that the last column names.\n\n"
-     "A sample of refreshed (XLNet) is a round: a block of 200 tokens, then 16 "
-     "new ones; all but the first new one read the weights. Its share is the time that "
-     "both limits allow, divided by the time taken.\n\n"
-     "With --sliding a row of scoring with the memory is followed by one of the windows, at least "
-     "four tokens, and by the ratio of both; so the paper's table 9 was made.\n\n"
-     "The tokens are drawn at random by Zipf's law."},
-    {"Training",
-     "--mode train takes steps of txl train, in f32 or with --compute bf16 in bf16. Only "
-     "necessary operations count, two for a multiply-add: for rows of the segment every "
-     "matrix three times, once forward and once for each gradient; for rows of memory the "
-     "matrices of keys and values twice; for position rows their own matrix twice; and "
-     "attention's three products three times over the positions that a token sees."},
-    {"JSON",
-     "The fields, of each measurement:\n\n"
-     " mode type memory_type compute threads tgt_len mem_len\n"
-     " tokens_per_second p10 p90 bytes_per_token flops_per_token\n"
-     " read_bandwidth\n"
-     " sgemm_peak instruction instruction_peak share_of_limit\n"
-     " kernels blas refresh known\n\n"
-     "or with --mode train\n\n"
-     " mode compute batch dropout threads tgt_len mem_len\n"
-     " tokens_per_second p10 p90 memory_bytes flops_per_token\n"
-     " sgemm_peak instruction instruction_peak share_of_limit\n"
-     " kernels blas\n\n"
-     "read_bandwidth is in bytes a second, sgemm_peak and instruction_peak in operations "
-     "a second. instruction is what multiplies the weights, or sgemm. memory_bytes is the "
-     "memory of the training, without the text. Only mode refreshed has refresh and "
-     "known; only the others have mem_len. With --sliding the windows have the mode sliding, "
-     "tgt_len is their length, and ratio is how many times as fast the memory is."},
-    SUMMARY_NOTE(
-        " txl bench: measurements seconds tgt_len mem_len clamp_len same_length\n"
-        "     same_length_reach layer_norm_eps memory_start cluster_order type\n"
-        "     memory_type compute threads streams kernels blas model",
-        "For an XLNet same_length and cluster_order are left out, and family and activation "
-        "come before type. mem_len is the last one measured. The model's name runs to the "
-        "end of the line."),
-    {0}};
-
 static const struct example examples[] = {
     {"txl bench", "the built-in model on this machine"},
     {"txl bench --shape wt103-large --type bf16 --compute bf16",
@@ -796,8 +748,9 @@ const struct command bench_command = {
         "and prints the share of that limit which txl reaches.",
     .options = options,
     .brief = brief,
-    .notes = notes,
     .examples = examples,
+    .topics = bench_topics,
+    .shared = "summary",
     .defaults = &defaults,
     .size = sizeof defaults,
     .run = run,

@@ -736,9 +736,6 @@ static const struct note notes[] = {
      "An output has the owner, group, mode and times of its FILE, as far as the user may give "
      "them. Without -f nothing is replaced, not even a file that another process has written "
      "since."},
-    SUMMARY_NOTE(" txl COMMAND: files bytes stored seconds kernels",
-                 "COMMAND is compress or decompress. bytes counts those of the text, stored those "
-                 "of the compressed text."),
     {0}};
 
 static const struct example compress_examples[] = {
@@ -770,6 +767,7 @@ const struct command compress_command = {
     .operands = compress_operands,
     .examples = compress_examples,
     .notes = notes,
+    .shared = "summary",
     .defaults = &compressing,
     .size = sizeof compressing,
     .run = run_command,
@@ -788,6 +786,7 @@ const struct command decompress_command = {
     .operands = decompress_operands,
     .examples = decompress_examples,
     .notes = notes,
+    .shared = "summary",
     .defaults = &decompressing,
     .size = sizeof decompressing,
     .run = run_command,

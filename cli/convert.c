@@ -17,6 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+extern const char convert_topics[]; /* cli/convert.txt */
+
 struct convert_command_options {
     struct common_options common;
     const char *output, *name, *vocabulary, *cutoffs, *calibrate;
@@ -406,27 +408,6 @@ static const struct operand_row operands[] = {
      .model = true},
     {0}};
 
-static const struct note notes[] = {
-    {"Sources",
-     "convert reads\n\n"
-     " - what PyTorch saves, in its old container and in its zip container:\n"
-     "   whole modules and state dicts\n"
-     " - state dicts that plain pickle saved\n"
-     " - Hugging Face's pytorch_model.bin and model.safetensors with\n"
-     "   config.json, also in shards\n"
-     " - the checkpoint_best.pt or checkpoint_last.pt of NVIDIA's training\n"
-     "   code, with the vocabulary in it\n"
-     " - the TensorFlow checkpoints of the authors of Transformer-XL and XLNet\n\n"
-     "Of a TensorFlow checkpoint SOURCE is the folder that holds model/ and data/, one of "
-     "XLNet's unpacked archives, the .index file, or its name without .index.\n\n"
-     "Pickles are read as data: nothing in them is executed. If a checkpoint does not "
-     "state a fact, convert names the option that does."},
-    OUTPUTS_NOTE,
-    SUMMARY_NOTE(
-        " txl convert: bytes seconds output",
-        "The output's name runs to the end of the line. txl info prints what the file says."),
-    {0}};
-
 static const struct example examples[] = {
     {"txl convert transfo-xl-wt103/ -o wt103.txl", "a directory from Hugging Face"},
     {"txl convert xlnet_cased_L-12_H-768_A-12/ -o xlnet.txl", "the authors' TensorFlow archive"},
@@ -453,7 +434,8 @@ const struct command convert_command = {
     .brief = brief,
     .operands = operands,
     .examples = examples,
-    .notes = notes,
+    .topics = convert_topics,
+    .shared = "outputs summary",
     .size = sizeof(struct convert_command_options),
     .run = run,
 };

@@ -383,11 +383,6 @@ static const struct note notes[] = {
     {"Symbols", "Symbols are printed before the vocabulary is asked for them. Models of characters "
                 "write a space \\x20 and a backslash \\\\. Models of bytes and of letters have no "
                 "symbol for the line end, so that each line of the output is a line of the text."},
-    SUMMARY_NOTE(
-        " txl tokenize: symbols unknown bytes text model",
-        "unknown counts the symbols that were replaced or left out because the vocabulary "
-        "lacks them, with --decode those that were written as they are spelled. bytes counts "
-        "those of the input. The model's name runs to the end of the line."),
     {0}};
 
 static const struct example examples[] = {
@@ -413,6 +408,7 @@ const struct command tokenize_command = {
     .operands = operands,
     .examples = examples,
     .notes = notes,
+    .shared = "summary",
     .defaults = &defaults,
     .size = sizeof defaults,
     .run = run,

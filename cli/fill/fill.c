@@ -11,6 +11,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+extern const char fill_topics[]; /* cli/fill/fill.txt */
+
 /* ---- The command -------------------------------------------------------------------------- */
 
 static bool print_whole(const struct fill *f) {
@@ -342,52 +344,6 @@ static const struct operand_row operands[] = {{.name = "FILE",
                                                .instead = "items"},
                                               {0}};
 
-static const struct note notes[] = {
-    UNWRAP_NOTE,
-    {"Gaps",
-     "A gap sees the known tokens of its segment on both sides, the memory before the "
-     "segment, and the gaps that were filled before it; it sees nothing behind the "
-     "segment. If its piece begins a word, the white space before the gap stays, and a "
-     "blank is added if there is none. Any other piece continues the word before the gap: "
-     "blanks and tabs between them are dropped, a line end stays. With --order surest all "
-     "open gaps of the segment are predicted anew after each one that is filled; the next "
-     "is the one whose likeliest piece has the highest log-probability, of equal ones the "
-     "leftmost. The likeliest piece is taken, unless --temperature is above 0: then a piece is "
-     "drawn of those with at least " TEXT_OF(TXL_MIN_P) " times the likeliest's probability."},
-    {"Candidates",
-     "A gap may name what is to be scored in it: <mask:York|Boston> is a gap with two candidates, "
-     "and --candidates gives those of all other gaps, a line each. A candidate takes as many gaps "
-     "as it has pieces, and its logprob is the sum over them, each piece given the known tokens, "
-     "the pieces before it and what the gaps before were filled with; so one of more pieces is at "
-     "a disadvantage, and --json has them. Where no white space is before the gap it goes on with "
-     "the word. A text with candidates takes at most tgt-len tokens.\n\n"
-     "In the place of the text a table is printed, tab-separated, a row for each candidate: file, "
-     "line, gap, candidate, pieces, logprob, rank (1 is the likeliest, of equal ones the first), "
-     "and what the model itself fills the gap with, own and own_logprob. With --json the gap's "
-     "object has candidates, a list of {\"text\", \"ids\", \"logprob\", \"rank\"}.\n\n"
-     "--items reads a table as txl ppl --items does. Each text has one gap, and its candidates "
-     "stand in it, in the column candidates with bars between them, or in --candidates. The rows "
-     "have the table's other columns, item (else the number of the line) and condition after their "
-     "own; the objects item and condition. A record that is wrong is named and left out; the exit "
-     "status is then 1."},
-    {"JSON",
-     "Each gap gives {\"file\", \"line\", \"offset\", \"length\", \"gap\", \"ids\", \"text\", "
-     "\"logprob\", \"top\"}. line counts from 1, gap from 0. offset and length are the "
-     "replaced bytes of the text: <mask>, and the blanks before it that are dropped. text "
-     "is their replacement. logprob is the sum over the gap's pieces, at temperature 1 "
-     "and before any ban. top lists the --logprobs likeliest as {\"id\", \"text\", "
-     "\"logprob\"}; it is null without --logprobs, and with --pieces a list of such lists. "
-     "The last object is {\"done\", \"seed\", \"settings\"}. A file that cannot be read gives "
-     "only {\"file\", \"error\"}."},
-    SUMMARY_NOTE(
-        " txl fill: gaps tokens pieces seed seconds temperature top_k top_p min_p\n"
-        "     allow_unk text tgt_len mem_len clamp_len layer_norm_eps memory_start\n"
-        "     [unwrap] family activation order type memory_type compute threads\n"
-        "     streams kernels blas model",
-        "Keys in brackets appear if their option is on. The model's name runs to the end of "
-        "the line."),
-    {0}};
-
 static const struct example examples[] = {
     {"echo \"The capital of France is <mask>.\" | txl fill --model xlnet.txl", "one gap"},
     {"txl fill --model xlnet.txl --order surest --pieces 2 letter.txt",
@@ -416,7 +372,8 @@ const struct command fill_command = {
     .brief = brief,
     .operands = operands,
     .examples = examples,
-    .notes = notes,
+    .topics = fill_topics,
+    .shared = "wrapped summary",
     .defaults = &defaults,
     .size = sizeof defaults,
     .run = run,

@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+extern const char generate_topics[]; /* cli/generate/generate.txt */
+
 const struct generate_options generate_defaults = {.session = SESSION_UNSET,
                                                    .own = TEXT_OPTIONS_STANDARD,
                                                    .text = CHOICE_UNSET,
@@ -494,107 +496,11 @@ static const struct note notes[] = {
      "and the prompt, once it knows the token after the segment. Then it continues the "
      "text as it has become, in f32, and learns no more. In the summary line segments_learned "
      "follows unknown. See txl ppl --help."},
-    UNWRAP_NOTE,
-    OUTPUTS_NOTE,
-    {"Samples",
-     "Each sample begins with the prompt; from the second on a line '--- sample N ---' "
-     "stands before it. Up to 8 samples are made together and share each read of the "
-     "weights; fewer if their memories would take more than 4 GiB. The first of them is "
-     "printed while it is made. The others wait for their turn, with -n 0 until the first "
-     "ends. Sample N depends on the seed and on N, not on the number of samples. One "
-     "exception: where memory starts with zeros, the last digits of log-probabilities may "
-     "differ between a single sample and one of several."},
-    {"Many prompts",
-     "Each line of --prompts is a JSON object: {\"prompt\"} and, for this prompt alone, any "
-     "of n, seed, end, stop (a string or a list), eos, temperature, top_k, top_p, min_p, "
-     "typical, repetition_penalty, repeat_last, no_repeat_ngram, and true or false for "
-     "greedy and allow_unk. They have the meaning and the bounds of the options of those "
-     "names, and the command line gives the ones that a line leaves out. Without a seed "
-     "each text has a fresh one.\n\n"
-     "Each line gives {\"line\", \"text\", \"done\", \"seed\", \"tokens\", \"seconds\", "
-     "\"settings\"}, "
-     "or with --json every object of --json with its line in front. A wrong line gives "
-     "{\"line\", \"error\"}; the others go on, and the exit status is 1. Blank lines count, "
-     "and give nothing.\n\n"
-     "Objects come in the order of the lines, each text as soon as those before it have "
-     "come. Up to 8 texts are made together and share each read of the weights; each is "
-     "the text that its prompt would have alone with the same options. txl reads a line "
-     "when it has room for it, and never waits for one while it makes a text, so a "
-     "program may send a line and wait for its text. A line has at most 1 MiB."},
-    SAMPLING_NOTE,
     {"Terminals",
      "Characters that could steer a terminal are shown on it as U+FFFD: control "
      "characters except line feed and tab, bidirectional controls, and bytes that are not "
      "UTF-8, also in the echo of the prompt. --raw-output prints them as they are. Files "
      "and pipes always get the text byte for byte."},
-    {"JSON",
-     "Each generated token gives {\"sample\", \"id\", \"text\", \"logprob\", \"top\"}. text is "
-     "what "
-     "standard output would gain. logprob is the model's own, at temperature 1 and before "
-     "any filter. top is null, or with --logprobs K a list of {\"id\", \"text\", \"logprob\"}, "
-     "whose text is what that token alone would add. Each sample ends with {\"done\", "
-     "\"seed\", \"tokens\", \"seconds\", \"settings\"}. done is length, sentence (--end; text "
-     "held back until then comes with id null), stop, eos or interrupted."},
-    SUMMARY_NOTE(
-        " txl generate: samples prompt_tokens unknown tokens done seed seconds\n"
-        "     tokens_per_second temperature top_k top_p [min_p] [typical]\n"
-        "     [repetition_penalty repeat_last] [no_repeat_ngram] eos [end]\n"
-        "     allow_unk text tgt_len mem_len clamp_len same_length\n"
-        "     same_length_reach layer_norm_eps memory_start cluster_order [unwrap]\n"
-        "     type memory_type compute threads streams kernels blas model",
-        "It states the seed and every other setting that decides the text. Keys in brackets "
-        "appear if their option is on. seconds leaves out the prompt. done is closed if the "
-        "reader of standard output went away. text is raw, tokens, ids or, for a "
-        "model that reads text in one way, -. The model's name runs to the end of the line.\n\n"
-        "For an XLNet same_length and cluster_order are left out, and family, activation, "
-        "refresh and perhaps order come before type. With --prompts, prompts and failed "
-        "stand for samples, the other keys are those of the command line, seed is - unless "
-        "it is given there, and done is end."),
-    {"XLNet", "An XLNet sees both sides of a token. By default txl reads all known tokens, at most "
-              "tgt-len, again as one block before every " TEXT_OF(
-                  REFRESH_TOKENS) " new ones (--refresh), so that the tokens of the block see each "
-                                  "other. This takes "
-                                  "longer than continuing from the memory and gives better texts; "
-                                  "--mem-len then has "
-                                  "no effect. With --refresh 0 nothing is read again, and the "
-                                  "memory holds mem-len "
-                                  "tokens. A short prompt gives poor text: put some paragraphs "
-                                  "before it with "
-                                  "--context. <eod> ends a document; --eos says what happens then. "
-                                  "A loaded text "
-                                  "continues the round in which it was saved; a prompt or a new "
-                                  "turn begins a new "
-                                  "round."},
-    {"Saved memory",
-     "--save-memory keeps the memory of the text, its place in the sequence of random "
-     "numbers, and its last tokens, after Ctrl-C too. With --load-memory the saved seed "
-     "and the saved settings of segments and memory apply; -n counts only new tokens, and "
-     "a --seed given here applies to the new text. A text that is saved after N tokens "
-     "and continued for M, with the same other options and no prompt, is bit for bit the "
-     "text of one run of N + M tokens. A token that ended the saved text (a stop string, "
-     "<eos>) is part of the memory. Only the model that saved a memory can load it."},
-    {"Interactive",
-     "A line that you type continues the text, after a blank if neither side has one. An "
-     "empty line ends the line. /go lets the model go on with nothing added. What is pasted at a "
-     "terminal that marks it (bracketed paste) is part of one line, with its line ends, so that "
-     "several pasted lines are one turn once you press Enter. They are text even where they begin "
-     "with a slash.\n\n"
-     "The model's turn ends at the end of a sentence: after . ! ? or an ellipsis and any "
-     "closing quotes or brackets, before white space, once it has at least two words; but "
-     "not after a title such as Mr. or an initial. --turn line ends it at a line end, "
-     "--turn N after N tokens. --tokens, a stop string and Ctrl-C end any turn; Ctrl-C "
-     "does not end the program, Ctrl-D does.\n\n"
-     "/retry makes the last turn again with other random numbers. /3 shows three ways on, "
-     "after a line if one follows, and a number takes one: the first is what /go would write, "
-     "the others what retries would. /candidates lists the ten likeliest tokens that may be drawn, "
-     "with their probabilities before any filter, and the likeliest five tokens after each. /undo "
-     "takes back the last turn with what you typed, /undo N the last N; /redo brings them back, "
-     "until something else is done. /show prints the text of both "
-     "sides; /write FILE writes it, and asks before it replaces a file; /write! does not "
-     "ask. /save FILE and /load FILE are for the model's memory. /set changes an option, "
-     "/reset begins a new text, /help lists all commands.\n\n"
-     "Standard output has only the model's text, with a line end after each turn. Typed "
-     "lines are kept in $XDG_STATE_HOME/txl/history, or ~/.local/state/txl/history."},
     {"Interruption",
      "After Ctrl-C each text ends with the current token and is printed; the exit status "
      "is 130."},
@@ -630,6 +536,8 @@ const struct command generate_command = {
     .brief = brief,
     .examples = examples,
     .notes = notes,
+    .topics = generate_topics,
+    .shared = "wrapped outputs summary",
     .defaults = &generate_defaults,
     .size = sizeof generate_defaults,
     .run = run,

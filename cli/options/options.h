@@ -264,41 +264,6 @@ extern const char *const options_invalid[]; /* refuse, replace */
                "name the model for people; compressed texts state the name", .argument = "NAME",   \
                .standard = "none")
 
-/* What FORCE_ROW is for, for the end of help. */
-#define OUTPUTS_NOTE                                                                               \
-    {                                                                                              \
-        "Outputs that exist",                                                                      \
-            "A file that exists is replaced if it is empty or one of the kind that is written "    \
-            "there: a table by its columns (with others after them it is yours), a page by its "   \
-            "<meta name=\"generator\">, a model, a state and a saved memory by their first "       \
-            "bytes, a log by its first object. Else the command ends with status 2 before any "    \
-            "work; --force replaces what is there. Devices, pipes and what the shell opened are "  \
-            "written all the same."                                                                \
-    }
-
-/* What --unwrap does, for the end of help. */
-#define UNWRAP_NOTE                                                                                \
-    {                                                                                              \
-        "Wrapped lines",                                                                           \
-            "--unwrap joins the lines of a paragraph with blanks, and drops what blanks "          \
-            "other lines end in. The wrap is the "                                                 \
-            "longest line of at most " TEXT_OF(                                                    \
-                WRAP_MOST) " columns in the first 64 KiB of the text. A line ends its paragraph "  \
-                           "if the wrap had room for the first word of the next line, or if the "  \
-                           "next line is blank or indented. One long line, such as an address or " \
-                           "a row of a table, can therefore make the wrap too wide, and most "     \
-                           "lines stay apart. A note then names that line: shorten it or take it " \
-                           "out. Results still give the lines, offsets and texts of the file."     \
-    }
-
-/* The keys of a command's summary line, and what is to be said about them. */
-#define SUMMARY_NOTE(keys, rest)                                                                   \
-    {                                                                                              \
-        "Summary line",                                                                            \
-            "If standard error is no terminal, or with --summary, the last line there "            \
-            "is key=value between blanks, in this order:\n\n" keys "\n\n" rest                     \
-    }
-
 /* For commands that print a model's text. */
 #define RAW_OUTPUT_ROW(type, member)                                                               \
     OPTION_ROW("raw-output", OPTION_FLAG, offsetof(type, member),                                  \

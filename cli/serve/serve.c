@@ -21,6 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
+extern const char serve_topics[]; /* cli/serve/serve.txt */
+
 struct serve_options {
     struct common_options common;
     struct session_options session;
@@ -431,80 +433,6 @@ static const struct option_row options[] = {
     {0}};
 
 static const struct note notes[] = {
-    {"Requests",
-     "POST /v1/completions: OpenAI's, with prompt (a text, ids, or a list of up to 64 of either), "
-     "max_tokens, n, echo, logprobs (0 to 100), seed, stop (what begins in the prompt ends "
-     "nothing), stream, stream_options; temperature, top_p, min_p, top_k, typical, "
-     "repetition_penalty, repeat_last and no_repeat_ngram as the options of txl generate, also by "
-     "vLLM's and llama.cpp's names; end and eos likewise; trim (drop a line end at the prompt's "
-     "end), text (raw, tokens), add_special_tokens, return_tokens_as_token_ids; arithmetic (fast, "
-     "exact); learned: the id of what /v1/learn learned; memory: the id of a former answer, "
-     "behind whose tokens the prompt is read (\":K\" after it: of its choice K, from 0), as if "
-     "they began the prompt. The last 1,024 texts are kept for that, 4,194,304 tokens in all. "
-     "Fields that txl does not have are listed in the header X-Txl-Ignored; one that would limit "
-     "or "
-     "shape the text, such as a penalty, a bias, a suffix, a grammar, guided_json, response_format "
-     "or min_tokens, is refused, unless its value changes nothing. What was drawn of a stop is not "
-     "in the text, but its tokens have log-probabilities and count in usage.\n\n"
-     "POST /v1/score: item, condition, text and context, or a list of them as items, as those of "
-     "txl ppl --items; no_eos, logprobs, mem_len, arithmetic, split (raw, tokens), stream, "
-     "learned, compare (true: by the model of --compare). Each text gets its regions, its words "
-     "with the columns of txl surprisal --per word as keys, and its "
-     "tokens with place, nats, entropy and rank; of a model of pieces also begins, ln P(a word "
-     "begins).\n\n"
-     "POST /v1/learn: text, rate (" DYNAMIC_ADAM_DEFAULT "), split, stream: a copy of the model "
-     "learns from each segment of the text after it has scored it, as txl ppl --dynamic does, and "
-     "is kept until another is learned. It takes 4 GiB at most; one request learns at a time, and "
-     "the others wait. Its id, its nats, and a stream's progress.\n\n"
-     "POST /v1/fill, of an XLNet: text with <mask> in it, pieces, order (left, surest), logprobs, "
-     "seed, temperature: the filled text, and the objects of txl fill --json. It "
-     "continues texts as txl generate does, in rounds of 16 tokens, and scores them from left to "
-     "right.\n\n"
-     "POST /tokenize, POST /detokenize, GET /tokenizer_info: text to ids and back. GET "
-     "/v1/models: the model, its settings, and how tokens are drawn by default. GET /health. GET "
-     "/metrics: counts, for Prometheus. GET /: a page to write and to read with.\n\n"
-     "A body has at most 16 MiB, 64 prompts and 1,048,576 tokens, and as JSON 1,100,000 values, "
-     "1,024 "
-     "objects and lists, and 4,096 names; an answer has at most 4,194,304 log-probabilities. In a "
-     "stream with echo a long prompt comes in several events. An error is {\"error\": "
-     "{\"message\", \"type\", \"param\", \"code\"}}; "
-     "only what is no HTTP, such as a wrong Content-Length, is answered by libmicrohttpd with a "
-     "page of its own, and the connection ends. The model's name in a request is ignored."},
-    {"Conditioning",
-     "The model reads its first context (<eos>; lm1b: <S>, bytes: 32, text8: _) before every "
-     "prompt, unless the prompt begins with it or add_special_tokens is false. So the prompt's "
-     "log-probabilities (echo, logprobs) are those of txl ppl --items --no-eos: the model's "
-     "own, natural logarithms at temperature 1, before any filter. Where add_special_tokens is "
-     "false, texts are those of txl generate. In models of pieces the first blank of a prompt or "
-     "a scored text is the first word's own, as clients put one before what goes on behind a "
-     "context: its numbers are those of the text without it. A blank at a prompt's end begins the "
-     "next piece. Text and offsets keep both."},
-    {"Many at a time",
-     "Up to --parallel texts are read and written at a time, 8 of them with one read of the "
-     "weights; fewer if their memories would take more than 4 GiB. The same request with the same "
-     "seed has the same text and numbers, whatever is beside it. The beginnings of the last 8 "
-     "prompts are kept, if they take no more than 2 GiB, so that a context with several endings "
-     "is read once. So texts take at most 6 GiB beside the model, and the memory of those that "
-     "have "
-     "ended waits for others; what /v1/learn learned takes more. Besides there are bodies of "
-     "requests, 256 MiB of them together, answers that clients have yet to fetch, 512 MiB together "
-     "(beyond that an answer is 503, and a stream ends), 34 MB for the log-probabilities of a "
-     "request, and the answer that is being written.\n\n"
-     "64 requests may wait; more are told to try again (429). So are connections (503, "
-     "Retry-After: "
-     "1) beyond 256, and beyond 64 of one address."},
-    {"Who may ask",
-     "Programs of this machine, or with --host and --api-key-file others, that have the key as "
-     "Authorization: Bearer KEY. A key is the first line of the file, without blanks around it. "
-     "Host must name this server exactly: localhost, 127.0.0.1, [::1], --host, or what "
-     "--allow-host names; at all addresses (0.0.0.0, ::) with a key also any address in numbers. "
-     "A page of another server may ask only if --origin names it. There is no encryption: put a "
-     "proxy before the server, and name its clients' Host by --allow-host. Who has no key learns "
-     "nothing of the model: / asks for it.\n\n"
-     "Clients share the server. How long an answer takes tells whether its prompt began as another "
-     "one did, unless there is --no-prefix-cache. What /v1/learn learned is one for all, who get "
-     "it "
-     "by its id, and the next one replaces it."},
     {"Signals",
      "After Ctrl-C or SIGTERM no more requests are taken, and those that are there may take 10 "
      "seconds; a second signal ends them."},
@@ -528,6 +456,7 @@ const struct command serve_command = {
     .options = options,
     .examples = examples,
     .notes = notes,
+    .topics = serve_topics,
     .defaults = &defaults,
     .size = sizeof defaults,
     .run = run,

@@ -28,6 +28,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+extern const char train_topics[]; /* cli/train/train.txt */
+
 /* A lock on a file beside one that a training replaces: a file that is replaced as a whole cannot
  * keep a lock itself. */
 struct lock {
@@ -1026,30 +1028,6 @@ static const struct operand_row operands[] = {
      .repeats = true},
     {0}};
 
-static const struct note notes[] = {
-    UNWRAP_NOTE,
-    OUTPUTS_NOTE,
-    {"Stopping and going on",
-     "OUT.txl appears at the first evaluation, and every better model replaces it as a "
-     "whole. With --init the first evaluation is that of the model before training. On "
-     "Ctrl-C or SIGTERM txl finishes the step, writes the state, and exits with 128 plus "
-     "the signal's number. --resume continues from the last state, also after a crash, "
-     "and ends in the same file as a run that never stopped. The state holds the best "
-     "model too, so OUT.txl may be gone or have a new name. If a disk is full, training "
-     "goes on, and tries to write the file again at the next save; only at the end is it "
-     "an error. The same seed gives the same file with any number of threads, except with "
-     "--hours."},
-    SUMMARY_NOTE(
-        " txl train: steps loss valid_bits [before_bits] best_step tokens unknown seconds compute\n"
-        "     threads kernels blas output",
-        "loss is a running mean over the last steps, in nats a token. valid_bits is the last "
-        "measurement of the held-out text, in bits a character, or with --ids in bits a "
-        "token; before_bits is that of the model of --init. tokens counts those of the text; "
-        "unknown counts the symbols of the text and "
-        "the held-out text that the vocabulary lacks. The output's name runs to the end of "
-        "the line."),
-    {0}};
-
 static const struct example examples[] = {
     {"txl train novel.txt -o mine.txl", "a small model of characters in half an hour"},
     {"txl train --init built-in diary.txt -o diary.txl", "the built-in model, trained further"},
@@ -1073,7 +1051,8 @@ const struct command train_command = {
     .brief = brief,
     .operands = operands,
     .examples = examples,
-    .notes = notes,
+    .topics = train_topics,
+    .shared = "wrapped outputs summary",
     .size = sizeof(struct train_options),
     .run = run,
     .start = start,
