@@ -425,41 +425,36 @@ static const struct option_row options[] = {
      .file = FILE_READ},
     {"prompt-text", OPTION_STRING, PLACE(prompt_text), "continue STRING", .argument = "STRING"},
     {"escapes", OPTION_FLAG, PLACE(escapes),
-     "take \\n, \\t, \\\\, \\xHH and the like in --prompt-text, --context-text and --stop for the "
-     "characters that they stand for",
+     "take \\n, \\t, \\\\, \\xHH in --prompt-text, --context-text and --stop for characters",
      .letter = 'e'},
     {"begin-word", OPTION_CHOICE, PLACE(begin_word),
-     "models of pieces: never let the first new piece go on with the prompt's last word; no: let "
-     "it",
+     "subword models: begin a new word after the prompt; no: let its last word continue",
      .choices = answers, .standard = "yes where the prompt ends a line or is typed"},
     {"prompts", OPTION_STRING, PLACE(prompts),
-     "continue many prompts: a line of FILE is an object {\"prompt\": STRING}, perhaps with "
-     "options of that prompt; print an object for each; -: standard input",
+     "continue many prompts: a line of FILE is an object {\"prompt\": STRING}, optionally with "
+     "options; see txl help prompts",
      .file = FILE_READ},
     TEXT_ROW(.standard = "raw", .offset = PLACE(text)),
     {"context", OPTION_STRING, PLACE(context),
-     "read FILE, whole lines, before the prompt, and do not print it", .file = FILE_READ},
+     "read FILE, whole lines, before the prompt; do not print it", .file = FILE_READ},
     {"context-text", OPTION_STRING, PLACE(context_text), "the same with STRING, lines of their own",
      .argument = "STRING"},
     {"refresh", OPTION_INTEGER, PLACE(refresh),
-     "XLNet: read the last tgt-len tokens again before every R new ones, so that old "
-     "tokens see new ones; 0: never, which is faster and gives worse text",
+     "XLNet: read the last tgt-len tokens again before every R new ones; 0: never, which is faster "
+     "and worse",
      .argument = "R", .standard = TEXT_OF(REFRESH_TOKENS), .most = TXL_MAX_TGT_LEN / 2},
     SKIP_UNKNOWN_ROW("", PLACE(skip_unknown)),
     BINARY_ROW,
     UNWRAP_ROW,
     {"no-echo", OPTION_FLAG, PLACE(no_echo), "do not print the prompt before its continuation"},
     {"interactive", OPTION_FLAG, PLACE(interactive),
-     "write by turns: the text goes on with the line that you type, then with the model's "
-     "turn; /help lists commands",
-     .letter = 'i'},
+     "write alternately: your line, then the model's turn; /help lists commands", .letter = 'i'},
     {"turn", OPTION_STRING, PLACE(turn),
-     "with --interactive: end the model's turn after a sentence, a line or N tokens; no "
-     "turn is longer than --tokens",
+     "with --interactive: end the model's turn after a sentence, a line or N tokens, and after "
+     "--tokens",
      .argument = "sentence|line|N", .standard = "sentence"},
     TEXT_LENGTH_ROWS(PLACE(own)),
-    {"samples", OPTION_INTEGER, PLACE(samples),
-     "generate N texts from the prompt, each with random numbers of its own", .standard = "1",
+    {"samples", OPTION_INTEGER, PLACE(samples), "generate N texts from the prompt", .standard = "1",
      .least = 1, .most = INT32_MAX},
     TEXT_DRAW_ROWS(struct generate_options, own),
     {"json", OPTION_FLAG, PLACE(json),
@@ -473,12 +468,11 @@ static const struct option_row options[] = {
                  "f16, or f32 with --arithmetic exact or --dynamic"),
     ARITHMETIC_ROW(PLACE(session.arithmetic)),
     {"save-memory", OPTION_STRING, PLACE(save_memory),
-     "write to FILE at the end what --load-memory needs to go on with the text", .file = FILE_WHOLE,
+     "write to FILE at the end what --load-memory needs", .file = FILE_WHOLE,
      .output = OUTPUT_MEMORY, .over = "load-memory"},
     FORCE_ROW,
     {"load-memory", OPTION_STRING, PLACE(load_memory),
-     "go on with the text that --save-memory wrote to FILE; a prompt continues that text",
-     .file = FILE_READ},
+     "continue the text that --save-memory wrote to FILE", .file = FILE_READ},
     DYNAMIC_ROW(struct generate_options, dynamic,
                 "learn from each full segment of the prompt before continuing it, as txl ppl "
                 "--dynamic does",
@@ -488,22 +482,6 @@ static const struct option_row options[] = {
     MODEL_ROW,
     LOW_MEMORY_ROW,
     COMMON_ROWS,
-    {0}};
-
-static const struct note notes[] = {
-    {"Learning from the prompt",
-     "With --dynamic the model learns from each segment of tgt-len tokens of --context "
-     "and the prompt, once it knows the token after the segment. Then it continues the "
-     "text as it has become, in f32, and learns no more. In the summary line segments_learned "
-     "follows unknown. See txl ppl --help."},
-    {"Terminals",
-     "Characters that could steer a terminal are shown on it as U+FFFD: control "
-     "characters except line feed and tab, bidirectional controls, and bytes that are not "
-     "UTF-8, also in the echo of the prompt. --raw-output prints them as they are. Files "
-     "and pipes always get the text byte for byte."},
-    {"Interruption",
-     "After Ctrl-C each text ends with the current token and is printed; the exit status "
-     "is 130."},
     {0}};
 
 static const struct example examples[] = {
@@ -535,7 +513,6 @@ const struct command generate_command = {
     .options = options,
     .brief = brief,
     .examples = examples,
-    .notes = notes,
     .topics = generate_topics,
     .shared = "wrapped outputs summary",
     .defaults = &generate_defaults,

@@ -40,10 +40,8 @@ struct dynamic_options {
                .most = 1e6, .needs = "dynamic")
 #define STATISTICS_ROW(type, member)                                                               \
     OPTION_ROW("statistics", OPTION_LIST, offsetof(type, member.statistics),                       \
-               "rms: learn from the gradients of FILE how far each weight may move; "              \
-               "FILE is a text like the model's training text, and may be repeated, "              \
-               "or PREFIX.index of its TensorFlow checkpoint, which has Adam's second "            \
-               "moments",                                                                          \
+               "rms: learn from the gradients of FILE how far each weight may move: a text like "  \
+               "the training text, may be repeated, or PREFIX.index of a TensorFlow checkpoint",   \
                .file = FILE_READ, .needs = "dynamic")
 
 #define DYNAMIC_ROWS(type, member, what, others)                                                   \

@@ -36,35 +36,29 @@ struct sampling_options {
 #define SAMPLING_ROWS(type, member, warmth)                                                        \
     TEMPERATURE_ROW(type, member, warmth),                                                         \
         OPTION_ROW("top-k", OPTION_INTEGER, offsetof(type, member.top_k),                          \
-                   "draw from the K likeliest tokens; 0: from all", .letter = 'k',                 \
+                   "sample from the K most likely tokens; 0: from all", .letter = 'k',             \
                    .argument = "K", .standard = TEXT_OF(TXL_TOP_K) " for words, 0 for all else",   \
                    .most = INT32_MAX),                                                             \
         OPTION_ROW("top-p", OPTION_REAL, offsetof(type, member.top_p),                             \
-                   "draw from the fewest likeliest tokens whose probabilities sum to P; "          \
-                   "1: from all",                                                                  \
-                   .argument = "P", .standard = "1", .least = 1e-6, .most = 1),                    \
+                   "sample from the fewest most likely tokens that sum to P", .argument = "P",     \
+                   .standard = "1", .least = 1e-6, .most = 1),                                     \
         OPTION_ROW("min-p", OPTION_REAL, offsetof(type, member.min_p),                             \
-                   "draw from tokens with at least P times the likeliest's probability; "          \
-                   "0: from all",                                                                  \
+                   "sample from tokens with at least P times the highest probability",             \
                    .argument = "P",                                                                \
                    .standard = "0 for words, " TEXT_OF(TXL_MIN_P_PIECES) " for pieces, " TEXT_OF(  \
                        TXL_MIN_P) " for XLNet's, bytes and characters",                            \
                    .most = 1),                                                                     \
         OPTION_ROW("typical", OPTION_REAL, offsetof(type, member.typical),                         \
-                   "keep the tokens whose surprisal is nearest the entropy, until they sum to "    \
-                   "P; 1: all",                                                                    \
+                   "keep tokens whose surprisal is nearest the entropy, until they sum to P",      \
                    .argument = "P", .standard = "1", .least = 1e-6, .most = 1),                    \
         OPTION_ROW("repetition-penalty", OPTION_REAL, offsetof(type, member.repetition_penalty),   \
-                   "multiply the log-probabilities of recent tokens by R; below 1 favours "        \
-                   "them",                                                                         \
+                   "multiply the log-probabilities of recent tokens by R; below 1 favours them",   \
                    .argument = "R", .standard = "1", .least = 0.01, .most = 100),                  \
-        OPTION_ROW(                                                                                \
-            "repeat-last", OPTION_INTEGER, offsetof(type, member.repeat_last),                     \
-            "with --repetition-penalty: take the last N tokens for recent, given and drawn ones",  \
-            .standard = TEXT_OF(TXL_REPEAT_LAST), .least = 1, .most = HISTORY_WINDOW),             \
+        OPTION_ROW("repeat-last", OPTION_INTEGER, offsetof(type, member.repeat_last),              \
+                   "with --repetition-penalty: the last N tokens are recent",                      \
+                   .standard = TEXT_OF(TXL_REPEAT_LAST), .least = 1, .most = HISTORY_WINDOW),      \
         OPTION_ROW("no-repeat-ngram", OPTION_INTEGER, offsetof(type, member.no_repeat_ngram),      \
-                   "never repeat N tokens in a row, given or drawn; 0: off", .standard = "0",      \
-                   .most = 1024),                                                                  \
+                   "never repeat N tokens in a row; 0: off", .standard = "0", .most = 1024),       \
         OPTION_ROW("greedy", OPTION_FLAG, offsetof(type, member.greedy),                           \
                    "the same as --temperature 0")
 

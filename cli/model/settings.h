@@ -72,21 +72,20 @@ bool embeddings_wrong(int type, int embeddings);
                __VA_ARGS__)
 #define MEMORY_TYPE_ROW(...)                                                                       \
     OPTION_ROW("memory-type", OPTION_CHOICE,                                                       \
-               .help = "keep keys, values and position rows in this type; f16 takes half the "     \
-                       "memory of f32, q8 a quarter",                                              \
+               .help = "keep the memory in this type; f16 takes half of f32, q8 a quarter",        \
                .choices = memory_types, __VA_ARGS__)
 #define COMPUTE_ROW(place)                                                                         \
     OPTION_ROW("compute", OPTION_CHOICE, (place),                                                  \
-               "multiply in f32, or in bf16 weights of that type, in int8 those of q8, q5 and "    \
-               "q4, with more than 8 rows of activations, which are rounded to it: faster where "  \
-               "the processor multiplies it",                                                      \
+               "bf16: multiply bf16 weights in bf16. int8: multiply q8, q5 and q4 weights in 8 "   \
+               "bits. Faster where the processor supports it, with more than 8 tokens at a time; " \
+               "rounds slightly",                                                                  \
                .choices = session_computes, .standard = "f32")
 #define PRE_LNORM_ROW(...)                                                                         \
     OPTION_ROW("pre-lnorm", OPTION_CHOICE, .choices = answers,                                     \
                .help = "normalise before each sublayer instead of after it", __VA_ARGS__)
 #define ARITHMETIC_ROW(place)                                                                      \
     OPTION_ROW("arithmetic", OPTION_CHOICE, (place),                                               \
-               "exact: give the same bits on every machine and however the text is "               \
+               "exact: the same results to the last digit on every machine, however the text is "  \
                "divided; slower",                                                                  \
                .choices = arithmetics, .standard = "fast")
 

@@ -201,23 +201,22 @@ extern const char *const options_invalid[]; /* refuse, replace */
 /* With a letter for --threads. */
 #define COMMON_ROWS_WITH(threads_letter)                                                           \
     OPTION_ROW("threads", OPTION_INTEGER, offsetof(struct common_options, threads),                \
-               "use N threads; 0: one for each processor", .section = "General",                   \
+               "use N threads; 0: one per processor", .section = "General",                        \
                .letter = (threads_letter), .standard = "0", .most = 65536),                        \
         OPTION_ROW("summary", OPTION_FLAG, offsetof(struct common_options, summary),               \
-                   "print the summary line on a terminal too, and with --quiet"),                  \
+                   "print the summary line on a terminal, and with --quiet, too"),                 \
         PLAIN_ROWS
 
 /* For commands with outputs that may exist. */
 #define FORCE_ROW                                                                                  \
     OPTION_ROW("force", OPTION_FLAG, offsetof(struct common_options, force),                       \
-               "replace outputs that exist, also if they are not what is written there")
+               "replace outputs that exist, whatever they are")
 
 /* The options of commands that neither work long nor have a result. */
 #define PLAIN_ROWS PLAIN_ROWS_IN(NULL)
 #define PLAIN_ROWS_IN(heading)                                                                     \
     OPTION_ROW("quiet", OPTION_FLAG, offsetof(struct common_options, quiet),                       \
-               "print nothing on standard error but errors: no progress, hints, notes "            \
-               "or summary line",                                                                  \
+               "print only errors on standard error: no notes, progress or summary",               \
                .section = (heading), .letter = 'q'),                                               \
         OPTION_ROW("help", OPTION_FLAG, offsetof(struct common_options, help),                     \
                    "print this help; "                                                             \
@@ -226,37 +225,34 @@ extern const char *const options_invalid[]; /* refuse, replace */
 
 #define MODEL_ROW                                                                                  \
     OPTION_ROW("model", OPTION_STRING, offsetof(struct common_options, model),                     \
-               "use the weights file FILE; " BUILT_IN ": the model within the program",            \
-               .section = "Model", .letter = 'm',                                                  \
-               .standard = "$TXL_MODEL, else the built-in model", .file = FILE_MODEL)
+               "use the weights file FILE, or " BUILT_IN, .section = "Model", .letter = 'm',       \
+               .standard = "$TXL_MODEL, else " BUILT_IN, .file = FILE_MODEL)
 
 #define FILES_FROM_ROW(heading)                                                                    \
     OPTION_ROW("files-from", OPTION_STRING, offsetof(struct common_options, files_from),           \
-               "read the names of more FILEs from LIST, one a line or each ended by "              \
-               "NUL; -: from standard input",                                                      \
+               "read more names of FILEs from LIST, one per line or each ended by NUL; -: "        \
+               "standard input",                                                                   \
                .section = (heading), .argument = "LIST", .file = FILE_READ)
 
 #define LOW_MEMORY_ROW                                                                             \
     OPTION_ROW("low-memory", OPTION_FLAG, offsetof(struct common_options, low_memory),             \
-               "keep compressed weights compressed and expand one layer at a time: "               \
-               "less memory, slower, the same results")
+               "expand one layer at a time: less memory, slower, the same results")
 
 /* For commands that read texts. */
 #define BINARY_ROW                                                                                 \
     OPTION_ROW("binary", OPTION_FLAG, offsetof(struct common_options, form.binary),                \
-               "read a text that does not look like UTF-8 all the same"),                          \
+               "read a text that does not look like UTF-8"),                                       \
         OPTION_ROW("encoding", OPTION_STRING, offsetof(struct common_options, form.encoding),      \
-                   "convert texts from this encoding (WINDOWS-1252, MACINTOSH ...; iconv -l "      \
-                   "lists all)",                                                                   \
-                   .argument = "NAME", .standard = "UTF-8"),                                       \
-        OPTION_ROW("invalid", OPTION_CHOICE, offsetof(struct common_options, form.invalid),        \
-                   "refuse what looks like text in another encoding, or read U+FFFD for each "     \
-                   "invalid sequence",                                                             \
-                   .choices = options_invalid, .standard = "refuse")
+                   "convert texts from this encoding (iconv -l lists them)", .argument = "NAME",   \
+                   .standard = "UTF-8"),                                                           \
+        OPTION_ROW(                                                                                \
+            "invalid", OPTION_CHOICE, offsetof(struct common_options, form.invalid),               \
+            "refuse what looks like another encoding, or read U+FFFD for each invalid sequence",   \
+            .choices = options_invalid, .standard = "refuse")
 
 #define UNWRAP_ROW                                                                                 \
     OPTION_ROW("unwrap", OPTION_FLAG, offsetof(struct common_options, unwrap),                     \
-               "join the wrapped lines of each paragraph, and drop blanks at the ends of lines")
+               "join the wrapped lines of each paragraph, and drop spaces at line ends")
 
 /* For commands that write a weights file. */
 #define MODEL_NAME_ROW(place)                                                                      \
@@ -267,7 +263,7 @@ extern const char *const options_invalid[]; /* refuse, replace */
 /* For commands that print a model's text. */
 #define RAW_OUTPUT_ROW(type, member)                                                               \
     OPTION_ROW("raw-output", OPTION_FLAG, offsetof(type, member),                                  \
-               "print the text as it is on a terminal too, control characters and all")
+               "print control characters on a terminal, too")
 
 /* Needed after --files-from, harmless otherwise. */
 void operands_free(struct operands *operands);

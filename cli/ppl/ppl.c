@@ -423,18 +423,15 @@ const struct command ppl_command = {
     .name = "ppl",
     .summary = "measure perplexity and bits per character of texts",
     .description =
-        "Scores every token of each FILE, given the tokens before it that the model "
-        "remembers. Prints the number that papers report: perplexity for models of words, "
-        "bits per character for all others, both for models of pieces. Each FILE starts with "
-        "a new memory. A FILE that cannot be read, or has fewer than two tokens, is named "
-        "and left out, with --json by an object with its file and the error; the exit status "
-        "is then 1.",
+        "Prints the number that papers report of each FILE, given what comes before each token: "
+        "perplexity of word-level models, else bits per character, both of subword models. Files "
+        "that cannot be read, or have fewer than two tokens, are reported and skipped; the exit "
+        "status is then 1.",
     .options = ppl_option_rows,
     .moved = ppl_moved,
     .brief = brief,
     .operands = ppl_operands,
     .examples = ppl_examples,
-    .notes = ppl_notes,
     .topics = ppl_topics,
     .shared = "report heat comparison cache dynamic wrapped spaces outputs summary",
     .defaults = &defaults,

@@ -22,8 +22,7 @@ const struct option_row ppl_option_rows[] = {
      "read only the first N tokens of each FILE", .least = 1, .most = MOST_INTEGER},
     FILES_FROM_ROW(NULL),
     {"preset", OPTION_CHOICE, PLACE(preset),
-     "use the settings and streams with which the published model of this shape was "
-     "evaluated, and print the paper's result too",
+     "use the settings and streams of the published evaluation of this model, and print its result",
      .section = "Evaluation", .choices = presets},
     {"batch", OPTION_INTEGER, PLACE(batch),
      "cut the tokens into N equal streams and drop the remainder, as published evaluations do",
@@ -33,60 +32,54 @@ const struct option_row ppl_option_rows[] = {
      "score each token in a new segment after the N tokens before it, without memory",
      .excludes = "tgt-len mem-len same-length refresh", .least = 1, .most = TXL_MAX_TGT_LEN},
     {"refresh", OPTION_INTEGER, PLACE(refresh),
-     "XLNet: before every R tokens read the tgt-len tokens before them again as one "
-     "block, as txl generate does; without it read from left to right",
+     "XLNet: before every R tokens read the tgt-len tokens before them again as one block",
      .argument = "R", .least = 1, .most = TXL_MAX_ASKED},
     {"compare", OPTION_LIST, PLACE(compare),
-     "score the same tokens with another model of the same vocabulary too, and print how "
-     "its predictions differ; with --recl a model of the group, and may be repeated",
+     "score the same tokens with OTHER too, which has the same vocabulary, and print how it "
+     "differs; with --recl optionally several",
      .argument = "OTHER.txl", .file = FILE_MODEL},
     {"sweep-memory", OPTION_STRING, PLACE(sweep_memory),
-     "score the text with each memory length of LIST, such as 0,64,128,640,1600, and "
-     "print a table",
+     "score the text with each memory length of LIST, such as 0,64,128,640, and print a table",
      .argument = "LIST",
      .excludes = "refresh mem-len sliding-window shard fail-above heat dynamic FILES"},
     {"recl", OPTION_FLAG, PLACE(recl),
-     "with --sweep-memory: print the relative effective context length, of this model and of those "
-     "of --compare; see txl help sweep",
+     "with --sweep-memory: print the relative effective context length of each model; see txl help "
+     "sweep",
      .excludes = "cache", .needs = "sweep-memory"},
     {"shard", OPTION_STRING, PLACE(shard),
      "score only stream I of --batch N; --json then prints what --merge needs", .argument = "I/N",
      .excludes = "sliding-window compare cache heat report dynamic FILES"},
     {"merge", OPTION_FLAG, PLACE(merge),
-     "read from each FILE what --shard I/N --json printed, and print the result of all N, "
-     "that of --batch N",
+     "print the result of all N shards, from what --shard I/N --json printed to each FILE",
      .only = "json fail-above",
      .reason = "--merge reads the results of shards and can be combined with --json and "
                "--fail-above only"},
     SESSION_ROWS(struct ppl_options, scoring.session, "f32"),
     ARITHMETIC_ROW(PLACE(scoring.session.arithmetic)),
     {"cache", OPTION_FLAG, PLACE(scoring.cache),
-     "mix the model with counts of the text so far, as txl compress does: what repeats becomes "
-     "likelier"},
+     "mix the model with counts of the text so far: what repeats becomes more likely"},
     DYNAMIC_ROWS(struct ppl_options, scoring.dynamic,
                  "learn from each segment after scoring it: the text's own words and names "
                  "become likelier",
                  DYNAMIC_EXCLUDES " batch shard sliding-window sweep-memory refresh"),
     {"dynamic-output", OPTION_STRING, PLACE(scoring.dynamic.output),
-     "write what the model became to OUT.txl, after Ctrl-C too; takes one FILE",
-     .argument = "OUT.txl", .file = FILE_WHOLE, .output = OUTPUT_WEIGHTS, .excludes = "FILES",
-     .needs = "dynamic"},
+     "write the model that it became to OUT.txl", .argument = "OUT.txl", .file = FILE_WHOLE,
+     .output = OUTPUT_WEIGHTS, .excludes = "FILES", .needs = "dynamic"},
     {"type", OPTION_CHOICE, PLACE(scoring.dynamic.type),
-     "with --dynamic-output: type of the matrices in OUT.txl", .choices = weight_types,
-     .standard = "f32", .needs = "dynamic-output"},
+     "with --dynamic-output: type of the matrices", .choices = weight_types, .standard = "f32",
+     .needs = "dynamic-output"},
     {"json", OPTION_FLAG, PLACE(scoring.json), "print an object for each file",
      .section = "Output"},
     {"heat", OPTION_FLAG, PLACE(scoring.heat),
      "print the text, coloured by the nats of each token, instead of the result",
      .excludes = "json"},
     {"report", OPTION_STRING, PLACE(scoring.report),
-     "write a page to OUT.html: the text coloured by the nats of its tokens, and all "
-     "figures",
+     "write a page to OUT.html: the text coloured by the nats of its tokens, and all figures",
      .argument = "OUT.html", .file = FILE_STREAM, .output = OUTPUT_PAGE, .excludes = "FILES"},
     FORCE_ROW,
     {"fail-above", OPTION_REAL, PLACE(fail_above),
-     "exit with status 1 if the result, of several FILEs the total, is above X: "
-     "perplexity for words, bits per character for all other kinds of text",
+     "exit with status 1 if the result, or the total, is above X: perplexity of word-level models, "
+     "else bits per character",
      .most = INFINITY},
     MODEL_ROW,
     LOW_MEMORY_ROW,
@@ -120,12 +113,6 @@ const struct operand_row ppl_operands[] = {{.name = "FILE",
                                             .standard_input = true,
                                             .repeats = true},
                                            {0}};
-
-const struct note ppl_notes[] = {
-    {"Interruption",
-     "After Ctrl-C the result of what has been scored is printed, and the report has it too; the "
-     "exit status is 130."},
-    {0}};
 
 const struct example ppl_examples[] = {
     {"txl ppl novel.txt", "bits per character of a text, by the built-in model"},

@@ -18,7 +18,6 @@ struct ppl_options {
 extern const struct option_row ppl_option_rows[];
 extern const struct moved_option ppl_moved[];
 extern const struct operand_row ppl_operands[];
-extern const struct note ppl_notes[];
 extern const char ppl_topics[];
 extern const struct example ppl_examples[];
 
