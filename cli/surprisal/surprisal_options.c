@@ -59,9 +59,11 @@ int surprisal_levels(const struct command *command, const struct surprisal_optio
         return options_wrong(command, "-o needs a --per without =FILE");
     if (o->logprobs > 0 && !path[LEVEL_TOKEN])
         return options_wrong(command, "--logprobs needs --per token");
-    if (o->both_sides && path[LEVEL_REGION] && o->entropy)
-        return options_wrong(command, "--both-sides cannot be combined with --entropy");
-    return OPTIONS_RUN;
+    int shown = 0;
+    for (enum level i = 0; i < N_LEVEL; i++)
+        shown += table_is_standard_output(path[i]);
+    return shown > 1 ? options_wrong(command, "only one --per can go to standard output")
+                     : OPTIONS_RUN;
 }
 
 /* ---- The table ---------------------------------------------------------------------------- */
