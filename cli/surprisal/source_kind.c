@@ -85,7 +85,8 @@ bool source_is_table(const char *path, const struct string_list *columns, bool *
     if (handle < 0)
         return true;
     char *text = malloc(HEADER);
-    struct input input = {.name = "standard input", .handle = handle};
+    struct input input = {.name = strcmp(path, "-") == 0 ? "standard input" : path,
+                          .handle = handle};
     bool good = text ? input_make_seekable(&input) : terminal_error("out of memory");
     if (good) {
         const ssize_t n = pread(handle, text, HEADER, lseek(handle, 0, SEEK_CUR));
