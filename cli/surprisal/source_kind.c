@@ -1,6 +1,5 @@
 /* Looks at the beginning of an input to tell tables from texts. */
 #include "source_kind.h"
-#include "cli/io/input.h"
 #include "cli/io/terminal.h"
 #include "lib/base/white_space.h"
 
@@ -17,13 +16,23 @@ enum { HEADER = 1 << 16, SENTENCE = 200, LEAST_SENTENCES = 3 };
 
 /* ---- The name ----------------------------------------------------------------------------- */
 
+/* Whether path[*length] ends so; then that is taken off it. */
+static bool drop_ending(const char *path, size_t *length, const char *ending) {
+    const size_t n = strlen(ending);
+    const bool ends = *length >= n && strncasecmp(path + *length - n, ending, n) == 0;
+    *length -= ends ? n : 0;
+    return ends;
+}
+
 static bool ends_as_table(const char *path) {
     static const char *const endings[] = {".csv", ".tsv", ".jsonl", ".json"};
-    const char *dot = strrchr(path, '.');
-    for (size_t i = 0; dot && i < sizeof endings / sizeof *endings; i++)
-        if (strcasecmp(dot, endings[i]) == 0)
-            return true;
-    return false;
+    size_t length = strlen(path);
+    bool ends = false;
+    if (!drop_ending(path, &length, ".gz"))
+        drop_ending(path, &length, ".zst");
+    for (size_t i = 0; i < sizeof endings / sizeof *endings && !ends; i++)
+        ends = drop_ending(path, &length, endings[i]);
+    return ends;
 }
 
 /* The file descriptor that the path names, or -1. */
@@ -79,18 +88,24 @@ static bool begins_as_table(const char *text, size_t length, const struct string
     return (first < at + line && text[first] == '{') || is_header(text + at, line, columns);
 }
 
-bool source_is_table(const char *path, const struct string_list *columns, bool *is_table) {
+bool source_is_table(const char *path, const struct string_list *columns,
+                     const struct input_form *form, bool *is_table) {
     const int handle = handle_of(path);
+    const struct input_form unchecked = {.binary = true, .encoding = form->encoding};
+    struct input input = {.name = strcmp(path, "-") == 0 ? "standard input" : path,
+                          .handle = handle};
     *is_table = handle < 0 && ends_as_table(path);
     if (handle < 0)
         return true;
     char *text = malloc(HEADER);
-    struct input input = {.name = strcmp(path, "-") == 0 ? "standard input" : path,
-                          .handle = handle};
     bool good = text ? input_make_seekable(&input) : terminal_error("out of memory");
-    if (good) {
-        const ssize_t n = pread(handle, text, HEADER, lseek(handle, 0, SEEK_CUR));
+    if (good && input_open_text(&input, path, false, &unchecked)) {
+        const ssize_t n = input_read(&input, text, HEADER);
         *is_table = n > 0 && begins_as_table(text, (size_t)n, columns);
+        good = n >= 0 && input_rewind(&input);
+        input_close(&input);
+    } else {
+        good = false;
     }
     free(text);
     return good;

@@ -61,7 +61,7 @@ static bool open_file(struct surprisal *s, const char *path) {
     const struct surprisal_options *o = s->options;
     struct text_file *file = &s->files[s->n];
     bool is_table = false;
-    if (!o->lines && !source_is_table(path, &o->columns, &is_table))
+    if (!o->lines && !source_is_table(path, &o->columns, &o->common.form, &is_table))
         return false;
     *file = (struct text_file){.path = path, .table = -1};
     s->paths[s->n] = (char *)path;
