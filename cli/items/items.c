@@ -155,7 +155,6 @@ static bool compare_text(struct items *items, int i, const struct evaluation *e,
     if (preference->region >= 0) {
         text.empty = region < regions->n && regions->list[region].tokens == 0;
         text.nats = region < regions->n && !text.empty ? &regions->list[region].nats : NULL;
-        text.empty = text.empty && region > 0;
     }
     return !preference->on || preference_add(preference, table->input.name, &text);
 }

@@ -101,6 +101,8 @@ static bool open_files(struct surprisal *s, const struct operands *files) {
                               "regions, or --lines");
     if (s->options->scoring.dynamic.on && s->has_table)
         return terminal_error("--dynamic learns from running text, not from the texts of a table");
+    if (s->options->scoring.max_tokens > 0 && s->has_table)
+        return terminal_error("--max-tokens cuts running text, not the texts of a table");
     if (s->options->scoring.heat && s->has_table)
         return terminal_error("--heat shows running text, not the texts of a table; --report shows "
                               "both");
