@@ -1,4 +1,4 @@
-/* --items: tables of texts, each scored alone, after its context. */
+/* Items: tables of texts, each scored alone, after its context. */
 #ifndef CLI_ITEMS_ITEMS_H
 #define CLI_ITEMS_ITEMS_H
 

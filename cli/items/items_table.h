@@ -1,4 +1,4 @@
-/* The table of --items, read record by record: separated by commas, tabs or semicolons as RFC 4180
+/* A table of items, read record by record: separated by commas, tabs or semicolons as RFC 4180
  * says, or an object a line.  A wrong record is left out, with its error printed.
  *
  * The column text is needed, or is the only one; item, condition and context may be there, and all

@@ -55,8 +55,8 @@ struct report {
     } positions;
     json_t *by_position; /* NULL, or what report_end_positions added */
     size_t shown;        /* the result whose tokens the page shows */
-    uint64_t first; /* the page's token that the text begins with; of --items each has its own */
-    json_t *items;  /* of --items: what report_item added; NULL: none */
+    uint64_t first; /* the page's token that the text begins with; of items each has its own */
+    json_t *items;  /* of items: what report_item added; NULL: none */
 };
 
 /* Begins the page at `path`, of `n_model` models with the vocabulary of `model`, which must stay
@@ -68,7 +68,7 @@ bool report_open(struct report *report, const char *path, const txl_model *model
 /* Tells that a line of the text ended before token `index`, which has not been scored yet. */
 void report_line_end(struct report *report, uint64_t index);
 
-/* Begins a text of --items, a line of the page, at token `index` of all. */
+/* Begins an item, a line of the page, at token `index` of all. */
 void report_start_item(struct report *report, uint64_t index);
 
 /* Adds the item that was scored, with its regions; one that the page does not show is left out.

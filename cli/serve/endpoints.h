@@ -5,7 +5,7 @@
 #include "work.h"
 
 /* Take a request that waits for its turn with the model: POST /v1/completions, which continues
- * prompts; /v1/score, the texts of txl ppl --items, and the rows of its tables; /v1/fill, the gaps
+ * prompts; /v1/score, the texts of items, and the rows of its tables; /v1/fill, the gaps
  * of a text, by an XLNet; /v1/learn, a copy of the model that has learned from a text, as with
  * --dynamic, a segment at a time beside the others' work. */
 bool completions_take(struct work *work, struct exchange *exchange,

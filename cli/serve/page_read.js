@@ -161,7 +161,7 @@ function wordAt(i) {
 }
 
 /* The bits of a word whose first piece has the blank before it, without what it costs that a word begins, with
- * what it costs that the next one does (Pimentel and Meister 2024); as --space-with previous. */
+ * what it costs that the next one does (Pimentel and Meister 2024); as bits_corrected of txl surprisal. */
 function wordBits(first, end) {
   return bits(sumOf(tokens.slice(first, end)) + tokens[first].begins - (tokens[end]?.begins ?? 0));
 }
@@ -370,7 +370,7 @@ function drawPairs() {
   }
 }
 
-/* The rows of --per-region. */
+/* The rows of regions. */
 function pairsTable() {
   const rows = pairs.flatMap((pair) => pair.regions.map((region) => [pair.item, pair.condition, region.region,
     region.text, region.words, region.tokens, region.nats, region.bits, region.unknown]));
@@ -390,7 +390,7 @@ async function comparePairs() {
     byId("pairs-command").textContent =
       `printf '%s\\n' item,condition,text ${items.map(({ item, condition, text }) =>
         quoted([item, condition, text].map(field).join(","))).join(" ")} > items.csv\n`
-      + `txl ppl${modelOption()} --items items.csv --per-region regions.csv`;
+      + `txl surprisal${modelOption()} --per region -o regions.csv items.csv`;
   } catch (error) {
     complain(error);
   }

@@ -46,7 +46,7 @@ static bool read_string(const json_t *object, const char *name, bool needed, con
     return true;
 }
 
-/* Joins the context and the text, as --items does. */
+/* Joins the context and the text, as a table of items does. */
 static bool join_text(struct item *item, const txl_model *model, const char *context,
                       size_t n_context, struct buffer *all) {
     const struct buffer *bare = &item->regions.text;
@@ -191,7 +191,7 @@ static json_t *token_object(const struct job *job, const struct row *row, size_t
     return output_json_if(good, object);
 }
 
-/* Without boundaries, whatever their place, as with --no-eos. */
+/* Without boundaries, whatever their place, as bits_end of txl surprisal. */
 static bool is_listed(const struct job *job, const struct row *row, size_t token) {
     const struct scoring *s = job->more;
     size_t at = row_score_of(row, token);

@@ -450,7 +450,7 @@ const struct command serve_command = {
     .summary = "score, continue and show texts over HTTP",
     .description =
         "Answers requests over HTTP: continues and scores prompts as OpenAI's completions API has "
-        "it, and scores texts as txl ppl --items does. When it is ready it prints its address; "
+        "it, and scores texts as txl surprisal does. When it is ready it prints its address; "
         "until then requests are answered by 503. The model is opened once; then the process gives "
         "up every right but to answer.",
     .options = options,

@@ -1,4 +1,4 @@
-/* Scores the lines of a file in four threads, as `txl ppl --per-line` does, through the installed
+/* Scores the lines of a file in four threads, as `txl surprisal --lines` does, through the installed
  * library:
  *     cc score.c -pthread $(pkg-config --cflags --libs txl) -o score
  *     ./score model.txl lines.txt      # each line's tokens and nats

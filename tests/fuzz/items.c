@@ -1,4 +1,4 @@
-/* Tables of txl ppl --items: the first byte says what the file is called and whether its rows are
+/* Tables of items: the first byte says what the file is called and whether its rows are
  * regions.  Every value of a record can be read, and its text has as many regions as bars say, each
  * within the text. */
 #include "fuzz.h"
