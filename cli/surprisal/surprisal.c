@@ -297,11 +297,15 @@ static bool print_result(struct run *run, const struct result *result) {
            (!result->items || items_print(result->items, result_name(result)));
 }
 
+/* Symbols that were left out, or are before the text, have no surprisal. */
 static void note_unknown(struct run *run, const struct result *result) {
-    (void)run;
-    terminal_note("%s: %" PRIu64 " of %" PRIu64 " tokens are unknown: their surprisal is that of "
-                  "any unknown word, not of the one that stands there",
-                  result_name(result), result->unknown, result->tokens);
+    const struct score *score = &result->score;
+    const uint64_t n = score->predicted - score->known.predicted;
+    if (run->setup.replaces_unknown && n > 0)
+        terminal_note("%s: %" PRIu64 " of %" PRIu64 " tokens %s unknown: %s surprisal is that of "
+                      "any unknown word, not of the one that stands there",
+                      result_name(result), n, score->predicted, n == 1 ? "is" : "are",
+                      n == 1 ? "its" : "their");
 }
 
 static bool sum_items(struct run *run, struct result *total) {
