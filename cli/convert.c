@@ -314,8 +314,6 @@ static int run(const struct command *command, void *values, struct operands *ope
         return options_wrong(command, "--cutoffs '%s' is not a list of whole numbers",
                              given->cutoffs);
     }
-    if (embeddings_wrong(given->type, given->embeddings))
-        return options_wrong(command, EMBEDDINGS_WRONG);
     if (given->type != CHOICE_UNSET)
         weight_type_text(given->type, given->embeddings, given->type_text);
     if (given->calibrate && (given->type_text[0] != 'q' || given->type_text[1] == '8'))

@@ -278,19 +278,9 @@ static const struct fill_options defaults = {
     .session = SESSION_UNSET, .sampling = SAMPLING_STANDARD(0), .pieces = 1, .seed = INTEGER_UNSET};
 
 static int run(const struct command *command, void *values, struct operands *files) {
+    (void)command;
     struct fill_options *options = values;
     const bool items = options->items.n > 0;
-    if (options->common.unwrap && options->ids)
-        return options_wrong(command, "--unwrap cannot be combined with --ids");
-    if (options->ids && (items || options->candidates))
-        return options_wrong(command, "--ids cannot be combined with %s",
-                             items ? "--items" : "--candidates");
-    if (options->common.unwrap && items)
-        return options_wrong(command, "--unwrap cannot be combined with --items");
-    if (items && files->n > 0)
-        return options_wrong(command, "--items takes the place of FILE");
-    if (options->logprobs > 0 && !options->json)
-        return options_wrong(command, "--logprobs needs --json");
     struct fill fill = {.options = options};
     output_set_raw(options->raw_output);
     int status = items ? fill_items(&fill, options) : fill_file(&fill, options, files->items[0]);
@@ -316,8 +306,9 @@ static const struct option_row rows[] = {
     {"items", OPTION_LIST, PLACE(items),
      "fill the gap of each text of a table: .csv, .tsv or .jsonl with the columns text and "
      "candidates; may be repeated",
-     .file = FILE_READ},
-    {"ids", OPTION_FLAG, PLACE(ids), "read decimal ids; a gap is the id of <mask>"},
+     .file = FILE_READ, .excludes = "unwrap FILE"},
+    {"ids", OPTION_FLAG, PLACE(ids), "read decimal ids; a gap is the id of <mask>",
+     .excludes = "unwrap items candidates"},
     BINARY_ROW,
     UNWRAP_ROW,
     TEMPERATURE_ROW(struct fill_options, sampling, "0"),
@@ -327,7 +318,7 @@ static const struct option_row rows[] = {
      .section = "Output"},
     {"logprobs", OPTION_INTEGER, PLACE(logprobs),
      "with --json: list the K likeliest pieces for each gap with their log-probabilities",
-     .argument = "K", .standard = "0", .most = INT32_MAX - 1},
+     .argument = "K", .standard = "0", .most = INT32_MAX - 1, .needs = "json"},
     RAW_OUTPUT_ROW(struct fill_options, raw_output),
     LENGTH_ROWS(struct fill_options, session),
     MEMORY_TYPE_ROW(.standard = "f32", .offset = PLACE(session.memory_type)),

@@ -336,21 +336,10 @@ static bool is_regular(const char *path) {
 }
 
 static int check_prompts(const struct command *command, const struct generate_options *o) {
-    const struct option_given without[] = {
-        {o->prompt != NULL, "--prompt"},
-        {o->prompt_text != NULL, "--prompt-text"},
-        {o->interactive, "--interactive"},
-        {o->samples > 1, "--samples; repeat a line instead"},
-        {o->save_memory != NULL, "--save-memory"},
-        {o->dynamic.on, "--dynamic"},
-        {o->own.n == 0, "--tokens 0: each text must end"},
-    };
-    if (!o->prompts)
-        return OPTIONS_RUN;
-    const char *other = options_first_given(without, sizeof without / sizeof *without);
-    if (other)
-        return options_wrong(command, "--prompts cannot be combined with %s", other);
-    if (o->context && !is_regular(o->context))
+    if (o->prompts && o->own.n == 0)
+        return options_wrong(command, "--prompts cannot be combined with --tokens 0: each text "
+                                      "must end");
+    if (o->prompts && o->context && !is_regular(o->context))
         return options_wrong(command, "--prompts reads --context for every prompt: name a file");
     return OPTIONS_RUN;
 }
@@ -358,28 +347,12 @@ static int check_prompts(const struct command *command, const struct generate_op
 static int check_options(const struct command *command, const struct generate_options *options) {
     if (check_prompts(command, options) != OPTIONS_RUN)
         return STATUS_USAGE;
-    if (options->prompt && options->prompt_text)
-        return options_wrong(command, "--prompt cannot be combined with --prompt-text");
-    if (options->common.unwrap && options->ids)
-        return options_wrong(command, "--unwrap cannot be combined with --ids");
-    if (options->logprobs > 0 && !options->json)
-        return options_wrong(command, "--logprobs needs --json");
-    if (options->interactive && (options->json || options->ids || options->samples > 1))
-        return options_wrong(command, "--interactive excludes --json, --ids and --samples");
     if (options->interactive && options->prompt && strcmp(options->prompt, "-") == 0) {
         return options_wrong(command,
                              "--interactive reads standard input: name a file to --prompt");
     }
-    if (options->context && options->context_text)
-        return options_wrong(command, "--context and --context-text exclude each other");
-    if ((options->context || options->context_text) && options->load_memory)
-        return options_wrong(command, "--context and --load-memory exclude each other");
-    if (options->save_memory && options->samples > 1)
-        return options_wrong(command, "--save-memory keeps one text: leave out --samples");
     if (dynamic_check(command, &options->dynamic) != OPTIONS_RUN)
         return STATUS_USAGE;
-    if (options->turn && !options->interactive)
-        return options_wrong(command, "--turn needs --interactive");
     if (generate_check_turn(command, options->turn) != OPTIONS_RUN)
         return STATUS_USAGE;
     const char *wrong = text_options_wrong(&options->own, options->ids, options->interactive);
@@ -423,7 +396,8 @@ static const struct option_row options[] = {
     {"prompt", OPTION_STRING, PLACE(prompt), "continue the text of FILE; -: of standard input",
      .section = "Prompt", .letter = 'p', .standard = "standard input, unless it is a terminal",
      .file = FILE_READ},
-    {"prompt-text", OPTION_STRING, PLACE(prompt_text), "continue STRING", .argument = "STRING"},
+    {"prompt-text", OPTION_STRING, PLACE(prompt_text), "continue STRING", .argument = "STRING",
+     .excludes = "prompt"},
     {"escapes", OPTION_FLAG, PLACE(escapes),
      "take \\n, \\t, \\\\, \\xHH in --prompt-text, --context-text and --stop for characters",
      .letter = 'e'},
@@ -431,14 +405,13 @@ static const struct option_row options[] = {
      "subword models: begin a new word after the prompt; no: let its last word continue",
      .choices = answers, .standard = "yes where the prompt ends a line or is typed"},
     {"prompts", OPTION_STRING, PLACE(prompts),
-     "continue many prompts: a line of FILE is an object {\"prompt\": STRING}, optionally with "
-     "options; see txl help prompts",
-     .file = FILE_READ},
+     "continue the prompt of each line of FILE; see txl help prompts", .file = FILE_READ,
+     .excludes = "prompt prompt-text interactive samples save-memory dynamic"},
     TEXT_ROW(.standard = "raw", .offset = PLACE(text)),
-    {"context", OPTION_STRING, PLACE(context),
-     "read FILE, whole lines, before the prompt; do not print it", .file = FILE_READ},
+    {"context", OPTION_STRING, PLACE(context), "read FILE, whole lines, before the prompt",
+     .file = FILE_READ, .excludes = "load-memory"},
     {"context-text", OPTION_STRING, PLACE(context_text), "the same with STRING, lines of their own",
-     .argument = "STRING"},
+     .argument = "STRING", .excludes = "context load-memory"},
     {"refresh", OPTION_INTEGER, PLACE(refresh),
      "XLNet: read the last tgt-len tokens again before every R new ones; 0: never, which is faster "
      "and worse",
@@ -448,11 +421,10 @@ static const struct option_row options[] = {
     UNWRAP_ROW,
     {"no-echo", OPTION_FLAG, PLACE(no_echo), "do not print the prompt before its continuation"},
     {"interactive", OPTION_FLAG, PLACE(interactive),
-     "write alternately: your line, then the model's turn; /help lists commands", .letter = 'i'},
-    {"turn", OPTION_STRING, PLACE(turn),
-     "with --interactive: end the model's turn after a sentence, a line or N tokens, and after "
-     "--tokens",
-     .argument = "sentence|line|N", .standard = "sentence"},
+     "write alternately: your line, then the model's turn; /help lists commands", .letter = 'i',
+     .excludes = "json ids samples"},
+    {"turn", OPTION_STRING, PLACE(turn), "with --interactive: end the model's turn there",
+     .argument = "sentence|line|N", .standard = "sentence", .needs = "interactive"},
     TEXT_LENGTH_ROWS(PLACE(own)),
     {"samples", OPTION_INTEGER, PLACE(samples), "generate N texts from the prompt", .standard = "1",
      .least = 1, .most = INT32_MAX},
@@ -461,21 +433,20 @@ static const struct option_row options[] = {
      "print an object for each token, and one at the end of each sample", .section = "Output"},
     {"logprobs", OPTION_INTEGER, PLACE(logprobs),
      "with --json: list the K likeliest tokens of each step with their log-probabilities",
-     .argument = "K", .standard = "0", .most = INT32_MAX - 1},
-    {"ids", OPTION_FLAG, PLACE(ids), "read and print decimal ids"},
+     .argument = "K", .standard = "0", .most = INT32_MAX - 1, .needs = "json"},
+    {"ids", OPTION_FLAG, PLACE(ids), "read and print decimal ids", .excludes = "unwrap"},
     RAW_OUTPUT_ROW(struct generate_options, raw_output),
     SESSION_ROWS(struct generate_options, session,
                  "f16, or f32 with --arithmetic exact or --dynamic"),
     ARITHMETIC_ROW(PLACE(session.arithmetic)),
     {"save-memory", OPTION_STRING, PLACE(save_memory),
      "write to FILE at the end what --load-memory needs", .file = FILE_WHOLE,
-     .output = OUTPUT_MEMORY, .over = "load-memory"},
+     .output = OUTPUT_MEMORY, .over = "load-memory", .excludes = "samples"},
     FORCE_ROW,
     {"load-memory", OPTION_STRING, PLACE(load_memory),
      "continue the text that --save-memory wrote to FILE", .file = FILE_READ},
     DYNAMIC_ROW(struct generate_options, dynamic,
-                "learn from each full segment of the prompt before continuing it, as txl ppl "
-                "--dynamic does",
+                "learn from the prompt before continuing it; see txl help learning",
                 DYNAMIC_EXCLUDES " save-memory load-memory interactive refresh"),
     DYNAMIC_LR_ROW(struct generate_options, dynamic),
     STATISTICS_ROW(struct generate_options, dynamic),
@@ -490,8 +461,6 @@ static const struct example examples[] = {
     {"txl generate --prompt chapter.txt --seed 7 --samples 3", "three continuations of a file"},
     {"txl generate --model wt103.txl --prompt-text \"The tower\" --stop $'\\n'",
      "to the end of the line, in a shell such as bash"},
-    {"txl generate --greedy --json --logprobs 5 < prompt.txt",
-     "tokens and their alternatives, for a program to read"},
     {"txl generate --prompts prompts.jsonl -n 50 --seed 1 > texts.jsonl",
      "continue every line's prompt, {\"prompt\": \"She said\"}"},
     {0}};
@@ -504,12 +473,9 @@ static const char *const brief[] = {"prompt", "prompt-text", "interactive", "tok
 const struct command generate_command = {
     .name = "generate",
     .summary = "continue a prompt with generated text",
-    .description = "Prints the prompt and continues it with text that the model generates, token "
-                   "by token. Without a prompt it begins a new text. A text that does not end with "
-                   "a line end gets one; in a file or a pipe not with --save-memory, whose text "
-                   "goes on.",
-    .operand_hint = "--prompt FILE continues the text of a file, --prompt-text STRING one of your "
-                    "own",
+    .description =
+        "Prints the prompt and continues it with text that the model generates, token by token. "
+        "Without a prompt it starts a new text.",
     .options = options,
     .brief = brief,
     .examples = examples,

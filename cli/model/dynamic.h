@@ -40,8 +40,8 @@ struct dynamic_options {
                .most = 1e6, .needs = "dynamic")
 #define STATISTICS_ROW(type, member)                                                               \
     OPTION_ROW("statistics", OPTION_LIST, offsetof(type, member.statistics),                       \
-               "rms: learn from the gradients of FILE how far each weight may move: a text like "  \
-               "the training text, may be repeated, or PREFIX.index of a TensorFlow checkpoint",   \
+               "rms: learn from FILE, like the training text, how far each weight may move; or "   \
+               "PREFIX.index of a TensorFlow checkpoint",                                          \
                .file = FILE_READ, .needs = "dynamic")
 
 #define DYNAMIC_ROWS(type, member, what, others)                                                   \

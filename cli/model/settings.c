@@ -23,12 +23,6 @@ void weight_type_text(int type, int embeddings, char text[WEIGHT_TYPE_TEXT]) {
              given ? embedding_types[embeddings] : "");
 }
 
-bool embeddings_wrong(int type, int embeddings) {
-    return embeddings != CHOICE_UNSET &&
-           (type == CHOICE_UNSET ||
-            (strcmp(weight_types[type], "q4") != 0 && strcmp(weight_types[type], "q5") != 0));
-}
-
 /* ---- Of a session --------------------------------------------------------------------------- */
 
 void settings_override(txl_settings *settings, const struct session_options *options,

@@ -32,15 +32,11 @@ enum { COMPUTE_F32, COMPUTE_BF16 };
 enum { WEIGHT_TYPE_TEXT = 16 };
 void weight_type_text(int type, int embeddings, char text[WEIGHT_TYPE_TEXT]);
 
-/* Whether --embeddings is given without a type that takes it. */
-bool embeddings_wrong(int type, int embeddings);
-#define EMBEDDINGS_WRONG "--embeddings needs --type q4 or q5"
-
 #define EMBEDDINGS_ROW(offset)                                                                     \
     {                                                                                              \
         "embeddings", OPTION_CHOICE, offset,                                                       \
             "with --type q4 or q5: type of the embeddings and the softmax's weights",              \
-            .choices = embedding_types, .standard = "--type's"                                     \
+            .choices = embedding_types, .standard = "--type's", .needs = "type=q4 type=q5"         \
     }
 
 /* Defaults that txl bench measures with too: new tokens that an XLNet generates before it reads all

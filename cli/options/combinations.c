@@ -125,8 +125,10 @@ static int miss(const struct command *command, const struct option_row *row) {
     size_t length = 0;
     struct named_option named;
     for (const char *list = row->needs; next_named(&list, &named) && length < sizeof names;)
-        length += (size_t)snprintf(names + length, sizeof names - length, "%s--%.*s",
-                                   length > 0 ? " or " : "", (int)named.length, named.name);
+        length += (size_t)snprintf(names + length, sizeof names - length, "%s--%.*s%s%.*s",
+                                   length > 0 ? " or " : "", (int)named.length, named.name,
+                                   named.n_choice > 0 ? " " : "", (int)named.n_choice,
+                                   named.choice ? named.choice : "");
     return options_wrong(command, "--%s needs %s", row->name, names);
 }
 

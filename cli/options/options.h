@@ -204,7 +204,7 @@ extern const char *const options_invalid[]; /* refuse, replace */
                "use N threads; 0: one per processor", .section = "General",                        \
                .letter = (threads_letter), .standard = "0", .most = 65536),                        \
         OPTION_ROW("summary", OPTION_FLAG, offsetof(struct common_options, summary),               \
-                   "print the summary line on a terminal, and with --quiet, too"),                 \
+                   "print the summary line in any case"),                                          \
         PLAIN_ROWS
 
 /* For commands with outputs that may exist. */
@@ -216,8 +216,7 @@ extern const char *const options_invalid[]; /* refuse, replace */
 #define PLAIN_ROWS PLAIN_ROWS_IN(NULL)
 #define PLAIN_ROWS_IN(heading)                                                                     \
     OPTION_ROW("quiet", OPTION_FLAG, offsetof(struct common_options, quiet),                       \
-               "print only errors on standard error: no notes, progress or summary",               \
-               .section = (heading), .letter = 'q'),                                               \
+               "print only errors on standard error", .section = (heading), .letter = 'q'),        \
         OPTION_ROW("help", OPTION_FLAG, offsetof(struct common_options, help),                     \
                    "print this help; "                                                             \
                    "-h: in brief",                                                                 \
@@ -236,7 +235,7 @@ extern const char *const options_invalid[]; /* refuse, replace */
 
 #define LOW_MEMORY_ROW                                                                             \
     OPTION_ROW("low-memory", OPTION_FLAG, offsetof(struct common_options, low_memory),             \
-               "expand one layer at a time: less memory, slower, the same results")
+               "expand one layer at a time: less memory, slower")
 
 /* For commands that read texts. */
 #define BINARY_ROW                                                                                 \

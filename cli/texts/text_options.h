@@ -40,14 +40,14 @@ struct text_options {
                    TEXT_OF(WORDS_N) " words or pieces, " TEXT_OF(CHARACTERS_N) " characters",      \
                .most = MOST_INTEGER),                                                              \
         OPTION_ROW("end", OPTION_CHOICE, (place) + offsetof(struct text_options, end),             \
-                   "end after the last of --tokens, or go on to the end of the sentence, for at "  \
-                   "most " TEXT_OF(SENTENCE_TOKENS) " tokens more",                                \
+                   "end after --tokens, or with the sentence, at most " TEXT_OF(                   \
+                       SENTENCE_TOKENS) " tokens later",                                           \
                    .choices = ends, .standard = "sentence for text on a terminal, else token"),    \
         OPTION_ROW("stop", OPTION_LIST, (place) + offsetof(struct text_options, stop),             \
                    "end before STRING, which is not printed; may be repeated",                     \
                    .argument = "STRING"),                                                          \
         OPTION_ROW("eos", OPTION_CHOICE, (place) + offsetof(struct text_options, eos),             \
-                   "take <eos> for a line end, end the text there, or never draw it",              \
+                   "take <eos> for a line end, end the text there, or never sample it",            \
                    .choices = eos_ways, .standard = "newline")
 
 #define TEXT_DRAW_ROWS(type, member)                                                               \

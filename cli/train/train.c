@@ -946,25 +946,11 @@ static void close_all(struct train *t) {
 
 /* ---- The command -------------------------------------------------------------------------- */
 
-/* What a resumed run may have of its own, and what only a new model can. */
-static const char *const of_resumed[] = {"output",   "valid",   "state",      "resume", "log",
-                                         "report",   "steps",   "epochs",     "hours",  "binary",
-                                         "encoding", "invalid", COMMON_NAMES, NULL};
-static const char *const of_new[] = {"vocab",   "min-count", "shape",   "n-layer", "n-head",
-                                     "d-head",  "d-model",   "d-inner", "d-embed", "div-val",
-                                     "cutoffs", "pre-lnorm", NULL};
-
 static int check_options(const struct command *command, const struct train_options *options) {
     int bounds = (options->steps != INTEGER_UNSET) + (options->epochs != INTEGER_UNSET) +
                  !isnan(options->hours);
     if (!options->output)
         return options_wrong(command, "--output is missing");
-    if (embeddings_wrong(options->type, options->embeddings))
-        return options_wrong(command, EMBEDDINGS_WRONG);
-    if (options->resume && options_any_given(command, options, of_resumed, false))
-        return options_wrong(
-            command,
-            "--resume takes all settings from the state, except --steps, --epochs and --hours");
     if (bounds > 1)
         return options_wrong(command, "only one of --steps, --epochs and --hours can be given");
     if (!isnan(options->muon_lr) && options->optimizer != OPTIMIZER_MUON)
@@ -972,18 +958,12 @@ static int check_options(const struct command *command, const struct train_optio
     if (options->optimizer == OPTIMIZER_MUON && (options->lr == 0 || options->muon_lr == 0))
         return options_wrong(command, "--optimizer muon needs --lr and --muon-lr above 0: the one "
                                       "follows the course of the other");
-    if (options->also && !options->init)
-        return options_wrong(command, "--also needs --init");
-    if (options->init && options_any_given(command, options, of_new, true))
-        return options_wrong(command, "--init has its own vocabulary and sizes");
     if (options->d_model != INTEGER_UNSET && options->d_model % 2 != 0)
         return options_wrong(command, "--d-model %" PRId64 " is odd: positions need an even number",
                              options->d_model);
     if (options->shape != CHOICE_UNSET && !published_is_transformer_xl(options->shape))
         return options_wrong(command, "--shape %s is an XLNet's: only Transformer-XLs are trained",
                              published_shapes[options->shape]);
-    if (options->common.unwrap && options->ids)
-        return options_wrong(command, "--unwrap cannot be combined with --ids");
     if (options->ids && !options->init && !options->resume &&
         (!options->vocab || train_vocabulary_counts(options->vocab)))
         return options_wrong(command, "--ids needs a vocabulary: --init or --vocab FILE");
