@@ -128,11 +128,12 @@ static bool ends_sentence(const char *text, size_t length) {
 
 bool source_has_sentences(const char *path) {
     const int handle = handle_of(path);
-    const int copy = handle >= 0 ? dup(handle) : open(path, O_RDONLY | O_CLOEXEC);
+    struct stat about; /* to open a pipe would wait for its writer, and end it then */
+    const bool regular =
+        (handle >= 0 ? fstat(handle, &about) : stat(path, &about)) == 0 && S_ISREG(about.st_mode);
+    const int copy = !regular ? -1 : handle >= 0 ? dup(handle) : open(path, O_RDONLY | O_CLOEXEC);
     const off_t at = copy >= 0 ? lseek(copy, 0, SEEK_CUR) : -1;
-    struct stat about;
-    FILE *file =
-        at >= 0 && fstat(copy, &about) == 0 && S_ISREG(about.st_mode) ? fdopen(copy, "r") : NULL;
+    FILE *file = at >= 0 ? fdopen(copy, "r") : NULL;
     char line[4 * SENTENCE + 8]; /* characters have at most four bytes */
     size_t n = 0, sentences = 0;
     bool good = file;
