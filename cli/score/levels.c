@@ -239,9 +239,10 @@ static bool is_boundary(const struct buffer *text, size_t at) {
     return at == 0 || space_at_end(text->data, at) > 0;
 }
 
-static void leave_region(struct region *region, const struct moment *before, double term) {
-    region->corrected += term;
-    region->reduction = region->entropy - before->entropy;
+/* Where a token of another row, or what closes the text, comes next. */
+static void leave_row(struct levels *l, const struct moment *before) {
+    struct region *left = &l->regions->list[l->row];
+    left->reduction = left->entropy - before->entropy;
 }
 
 /* Adds a token to its region: that of its first byte that is not white space, and for `corrected`
@@ -254,8 +255,10 @@ static size_t add_to_region(struct levels *l, const struct scored *token, const 
     struct region *list = l->regions->list, *last = l->region > 0 ? &list[l->region] : NULL;
     const bool is_white = solid >= end, subwords = l->words.subwords;
     if (solid >= text->length) { /* nothing but what closes the text */
-        if (last && !l->is_closing)
-            leave_region(last, before, l->begins ? -before->begins : 0);
+        if (!l->is_closing)
+            leave_row(l, before);
+        if (last && !l->is_closing && l->begins)
+            last->corrected -= before->begins;
         l->is_closing = true;
         return 0;
     }
@@ -265,9 +268,12 @@ static size_t add_to_region(struct levels *l, const struct scored *token, const 
     const double boundary = subwords && is_boundary(text, solid) ? before->begins : 0;
     if (region != last && !moves) {
         if (last)
-            leave_region(last, before, -boundary);
+            last->corrected -= boundary;
         region->corrected += boundary;
     }
+    if (number != l->row)
+        leave_row(l, before);
+    l->row = number;
     if (region->tokens == 0)
         region->entropy = before->entropy;
     region->reduction = NAN;
@@ -318,7 +324,7 @@ txl_status levels_start(struct levels *l, struct source *source, struct regions 
     l->n_word = 0;
     l->sums = (struct sums){0};
     l->corrected = 0;
-    l->region = 0;
+    l->region = l->row = 0;
     l->is_closing = false;
     l->words = (struct words){.model = l->model,
                               .begins = l->begins,

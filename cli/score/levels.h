@@ -45,7 +45,8 @@ struct levels {
     struct sums sums; /* of its words */
     double corrected;
     struct moment first; /* before the first token */
-    size_t region;       /* of the last token; 0: none */
+    size_t row;          /* the region of the last token; 0: none */
+    size_t region;       /* the same as `corrected` counts it */
     bool is_closing;     /* the tokens since are after the last word */
 };
 
