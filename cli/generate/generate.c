@@ -476,6 +476,8 @@ const struct command generate_command = {
     .description =
         "Prints the prompt and continues it with text that the model generates, token by token. "
         "Without a prompt it starts a new text.",
+    .operand_hint = "--prompt FILE continues the text of a file, --prompt-text STRING one of your "
+                    "own",
     .options = options,
     .brief = brief,
     .examples = examples,
