@@ -190,7 +190,9 @@ static txl_status score_line(struct surprisal *s, struct lines *lines, const cha
                                                                .n_problem = sizeof problem});
     if (status == TXL_TEXT) {
         s->run.lacks = true;
-        terminal_error("%s: %s%s", path, where, problem);
+        const char *column = strncmp(problem, "line ", 5) == 0 ? strchr(problem, ',') : NULL;
+        terminal_error("%s: line %" PRIu64 "%s%s", e->reader.input->name, lines->number,
+                       column ? "" : ": ", column ? column : problem);
         return TXL_OK;
     }
     evaluation_end_stream(e);
