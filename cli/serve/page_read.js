@@ -161,7 +161,7 @@ function wordAt(i) {
 }
 
 /* The bits of a word whose first piece has the blank before it, without what it costs that a word begins, with
- * what it costs that the next one does (Pimentel and Meister 2024); as bits_corrected of txl surprisal. */
+ * what it costs that the next one does (Pimentel and Meister 2024); as bits_corrected. */
 function wordBits(first, end) {
   return bits(sumOf(tokens.slice(first, end)) + tokens[first].begins - (tokens[end]?.begins ?? 0));
 }
@@ -370,11 +370,11 @@ function drawPairs() {
   }
 }
 
-/* The rows of regions. */
+/* The rows of txl surprisal --per region, which has none for what closes a text. */
 function pairsTable() {
-  const rows = pairs.flatMap((pair) => pair.regions.map((region) => [pair.item, pair.condition, region.region,
-    region.text, region.words, region.tokens, region.nats, region.bits, region.unknown]));
-  return [["item", "condition", "region", "text", "words", "tokens", "nats", "bits", "unknown"], ...rows]
+  const rows = pairs.flatMap((pair) => pair.regions.filter(({ region }) => region > 0).map((region) => [pair.item,
+    pair.condition, region.region, region.text, region.words, region.tokens, region.unknown, region.bits, region.nats]));
+  return [["item", "condition", "region", "text", "words", "tokens", "unknown", "bits", "nats"], ...rows]
     .map((row) => `${row.map(field).join(",")}\n`).join("");
 }
 
@@ -390,7 +390,7 @@ async function comparePairs() {
     byId("pairs-command").textContent =
       `printf '%s\\n' item,condition,text ${items.map(({ item, condition, text }) =>
         quoted([item, condition, text].map(field).join(","))).join(" ")} > items.csv\n`
-      + `txl surprisal${modelOption()} --per region -o regions.csv items.csv`;
+      + `txl surprisal${modelOption()} --per region items.csv > regions.csv`;
   } catch (error) {
     complain(error);
   }
