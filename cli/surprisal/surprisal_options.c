@@ -62,8 +62,11 @@ int surprisal_levels(const struct command *command, const struct surprisal_optio
     int shown = 0;
     for (enum level i = 0; i < N_LEVEL; i++)
         shown += table_is_standard_output(path[i]);
-    return shown > 1 ? options_wrong(command, "only one --per can go to standard output")
-                     : OPTIONS_RUN;
+    if (shown > 1)
+        return options_wrong(command, "only one --per can go to standard output");
+    return shown > 0 && o->scoring.json
+               ? options_wrong(command, "a table on standard output cannot be combined with --json")
+               : OPTIONS_RUN;
 }
 
 /* ---- The table ---------------------------------------------------------------------------- */
