@@ -55,8 +55,8 @@ struct report {
     } positions;
     json_t *by_position; /* NULL, or what report_end_positions added */
     size_t shown;        /* the result whose tokens the page shows */
-    uint64_t first; /* the page's token that the text begins with; of items each has its own */
-    json_t *items;  /* of items: what report_item added; NULL: none */
+    uint64_t first;      /* the page's token that the text begins with; of items each has its own */
+    json_t *items;       /* of items: what report_item added; NULL: none */
 };
 
 /* Begins the page at `path`, of `n_model` models with the vocabulary of `model`, which must stay
