@@ -53,7 +53,8 @@ static bool open_table(struct levels *l, enum level level) {
         for (int32_t i = 1; i <= wanted->n_top; i++)
             fprintf(out, " top%d top%d_nats", (int)i, (int)i);
     }
-    bool good = fclose(out) == 0 || terminal_error("out of memory");
+    /* Without memory fclose sets names to NULL, and returns no error. */
+    bool good = (fclose(out) == 0 && names) || terminal_error("out of memory");
     good = good && table_open(&l->table[level], wanted->path[level], names, l->own, TABLE_COMMAS);
     free(names);
     return good;

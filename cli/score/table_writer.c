@@ -353,7 +353,8 @@ txl_status table_hold(struct table *table, const struct own_columns *own) {
 txl_status table_repeat(struct table *table, const struct own_columns *own) {
     if (!table->held.stream)
         return TXL_OK;
-    bool good = fclose(table->held.stream) == 0 || output_lacks_memory(); /* sets its text */
+    /* Sets its text: NULL, without an error, if there was no memory. */
+    bool good = (fclose(table->held.stream) == 0 && table->held.text) || output_lacks_memory();
     const struct held_rows held = table->held;
     table->held = (struct held_rows){0};
     table->out = table->file.stream;

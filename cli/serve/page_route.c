@@ -33,7 +33,7 @@ bool page_route_answer(const struct http_module *http, struct exchange *exchange
     size_t length = 0;
     FILE *stream = page_draw_nonce(&nonce) ? open_memstream(&page, &length) : NULL;
     bool good = stream && write_page(stream, &nonce, model);
-    good = stream && fclose(stream) == 0 && good;
+    good = stream && fclose(stream) == 0 && page && good;
     snprintf(policy, sizeof policy,
              "default-src 'none'; script-src 'nonce-%s'; style-src 'nonce-%s'; connect-src 'self'; "
              "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
