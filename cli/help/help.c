@@ -284,7 +284,9 @@ static void print_command(const struct command *command) {
         print_paragraphs(topic.text, topic.n_text);
     }
     char *combinations = combinations_text(command);
-    if (combinations) {
+    if (!combinations)
+        output_lacks_memory();
+    else if (*combinations != '\0') {
         fputs(".SH NOT TOGETHER\n", stdout);
         print_prose(combinations);
     }

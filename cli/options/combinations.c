@@ -190,7 +190,7 @@ char *combinations_text(const struct command *command) {
             fprintf(out, "%s--%.*s", begun ? ", " : "", (int)named.length, named.name);
         }
     }
-    const bool good = fclose(out) == 0 && size > 0;
+    const bool good = fclose(out) == 0; /* without memory `text` is NULL */
     if (!good)
         free(text);
     return good ? text : NULL;

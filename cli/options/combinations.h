@@ -10,8 +10,8 @@ bool option_is_given(const struct option_row *row, const void *values);
 /* OPTIONS_RUN, or STATUS_USAGE after printing what cannot be combined or is needed. */
 int combinations_check(const struct command *command, const void *values, int n_operand);
 
-/* The options with what they exclude, a line each, as a note of help; NULL when there are none or
- * memory is short.  To be freed. */
+/* The options with what they exclude, for help; empty where there are none, NULL when memory is
+ * short.  To be freed. */
 char *combinations_text(const struct command *command);
 
 #endif

@@ -882,7 +882,9 @@ void options_help(const struct command *command, FILE *out) {
         print_prose(note->text, 2, out);
     }
     char *combinations = combinations_text(command);
-    if (combinations) {
+    if (!combinations)
+        output_lacks_memory();
+    else if (*combinations != '\0') {
         fputs("\nNot together:\n", out);
         print_prose(combinations, 2, out);
     }

@@ -711,7 +711,7 @@ static void put_state(const char *facts, const void *vocabulary, size_t vocabula
         size_t size;
     } parts[N_PART] = {{facts, strlen(facts)}, {vocabulary, vocabulary_size}};
     begin();
-    put("\x93TXT\r\n\x1a\n\2\0\0\0\x80\0\0\0", 16);
+    put("\x93TXT\r\n\x1a\n\1\0\0\0\x80\0\0\0", 16);
     put_number(8, HEADER + parts[0].size + parts[1].size);
     for (size_t i = 0; i < N_PART; i++) {
         put_number(8, parts[i].size);
@@ -728,7 +728,8 @@ TEST(training_states) {
     static const char vocabulary[] = "\2\0\0\0\1\0\0\0\2\0\0\0ab";
     put_state("{\"training\":{\"batch\":1,\"tgt_len\":1,\"mem_len\":0,\"clamp_len\":-1,"
               "\"same_length\":false,\"clip\":0.0,\"epsilon\":1e-8,\"dropout\":0.0,"
-              "\"dropatt\":0.0,\"bf16\":false,\"seed\":1},\"note\":\"\",\"model\":{"
+              "\"dropatt\":0.0,\"bf16\":false,\"seed\":1,\"forget_every\":0,\"muon\":0.0},\"note\":"
+              "\"\",\"model\":{"
               "\"family\":\"transformer-xl\",\"n_token\":2,\"unk_id\":null,\"eos_id\":null,"
               "\"lower_case\":false,\"tokenizer\":\"words\",\"tgt_len\":1,\"mem_len\":0,"
               "\"clamp_len\":-1,\"same_length\":false,\"n_layer\":64,\"n_head\":1,\"d_head\":1,"
