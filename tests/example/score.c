@@ -1,5 +1,6 @@
 /* Scores the lines of a file in four threads, as `txl surprisal --lines` does, through the
- * installed library: cc score.c -pthread $(pkg-config --cflags --libs txl) -o score
+ * installed library:
+ *     cc score.c -pthread $(pkg-config --cflags --libs txl) -o score
  *     ./score model.txl lines.txt      # each line's tokens and nats
  * The model is read-only, so that the threads share it; each has a session of its own. */
 #include <err.h>
