@@ -41,6 +41,17 @@ static bool reserve(struct token_scores *s, size_t n) {
     return good;
 }
 
+/* Ends a token whose distribution is not known as a whole. */
+static void end_without_details(struct token_scores *s) {
+    if (s->detailed) {
+        s->entropy[s->n] = NAN;
+        s->rank[s->n] = 0;
+    }
+    if (s->of)
+        s->begins[s->n] = NAN;
+    s->n++;
+}
+
 bool token_scores_add_none(struct token_scores *s) {
     if (!reserve(s, 1))
         return false;
@@ -49,13 +60,7 @@ bool token_scores_add_none(struct token_scores *s) {
         s->top_ids[s->n * s->k + i] = -1;
         s->top_logprobs[s->n * s->k + i] = NAN;
     }
-    if (s->detailed) {
-        s->entropy[s->n] = NAN;
-        s->rank[s->n] = 0;
-    }
-    if (s->of)
-        s->begins[s->n] = NAN;
-    s->n++;
+    end_without_details(s);
     return true;
 }
 
@@ -89,13 +94,7 @@ bool token_scores_add_drawn(struct token_scores *s, int32_t id, float logprob,
         if (top_ids[i] == id) /* computed in another way, it may differ in the last digit */
             s->logprob[s->n] = top_logprobs[i];
     }
-    if (s->detailed) {
-        s->entropy[s->n] = NAN;
-        s->rank[s->n] = 0;
-    }
-    if (s->of)
-        s->begins[s->n] = NAN;
-    s->n++;
+    end_without_details(s);
     return true;
 }
 
