@@ -179,6 +179,7 @@ static bool open_text(const struct ppl *ppl, const char *path, struct input *inp
 static bool score_file(struct run *run, int file, struct result *result) {
     const struct ppl *ppl = (struct ppl *)run;
     struct input input;
+    *result = (struct result){.file = ppl->paths[file]};
     if (!open_text(ppl, ppl->paths[file], &input))
         return false;
     const bool good = run_score_input(run, ppl->paths[file], &input, result) &&
@@ -374,7 +375,7 @@ static int open_and_score(struct ppl *ppl, struct operands *files) {
         return signals_stopped() ? signals_status() : STATUS_FAILURE;
     if (ppl->sweep.n > 0)
         return sweep_file(ppl);
-    return open_scorer(ppl) ? run_files(run, files->items, files->n, 0, &total) : STATUS_FAILURE;
+    return open_scorer(ppl) ? run_files(run, files->n, 0, &total) : STATUS_FAILURE;
 }
 
 static const struct ppl_options defaults = {

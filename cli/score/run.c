@@ -228,7 +228,7 @@ bool run_show_failure(const struct run *run, const char *path) {
 
 /* Scores one file after the other.  Returns the number of those that failed; `*total` is the result
  * of the `*done` others. */
-static int score_each(struct run *run, char *const *paths, int n, int *done, struct result *total) {
+static int score_each(struct run *run, int n, int *done, struct result *total) {
     int failed = 0, i;
     bool goes_on = true;
     for (i = 0; goes_on && i < n && !signals_stopped() && !output_closed(); i++) {
@@ -237,7 +237,7 @@ static int score_each(struct run *run, char *const *paths, int n, int *done, str
         if (!run->calls->score(run, i, &result) || !run_report(run, &result, true)) {
             levels_take_back(&run->levels);
             failed++;
-            goes_on = !output_failed() && output_start_line() && run_show_failure(run, paths[i]);
+            goes_on = !output_failed() && output_start_line() && run_show_failure(run, result.file);
             continue;
         }
         ++*done;
@@ -274,9 +274,9 @@ bool run_end_outputs(struct run *run, const char *name, bool learned) {
            outfiles_commit(files, n);
 }
 
-int run_files(struct run *run, char *const *paths, int n, int before, struct result *total) {
+int run_files(struct run *run, int n, int before, struct result *total) {
     int done = 0;
-    const int failed = score_each(run, paths, n, &done, total) + before, all = n + before;
+    const int failed = score_each(run, n, &done, total) + before, all = n + before;
     if (failed > 0 && all > 1)
         terminal_note("%d of %d files could not be scored", failed, all);
     bool good = done > 0 || failed == 0;

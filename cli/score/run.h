@@ -26,7 +26,8 @@ struct run;
 /* What a command does in a way of its own. */
 struct run_calls {
     bool (*choose)(struct run *run, const struct model *model, txl_settings *settings);
-    bool (*score)(struct run *run, int file, struct result *result); /* false: it failed */
+    /* Scores file number i, whose name the result has at once; false: it failed. */
+    bool (*score)(struct run *run, int i, struct result *result);
     bool (*add_json)(struct run *run, json_t *object, const struct result *result);
     bool (*print)(struct run *run, const struct result *result); /* for people */
     void (*note_unknown)(struct run *run, const struct result *result);
@@ -100,7 +101,7 @@ bool run_show_failure(const struct run *run, const char *path);
 /* Scores n files, one after the other.  One that fails is told and left out, as `before` were
  * already.  Puts the outputs in place and prints the results.  `total` receives that of all; the
  * status. */
-int run_files(struct run *run, char *const *paths, int n, int before, struct result *total);
+int run_files(struct run *run, int n, int before, struct result *total);
 
 /* Puts all outputs in place together, or none if any failed; `name`: the report's model. `learned`:
  * the model has learned from something. */

@@ -23,7 +23,6 @@ struct surprisal {
         const char *path;
         int table; /* of items; -1: it is a text */
     } * files;     /* [n] */
-    char **paths;  /* [n] */
     int n, failed;
     bool has_text, has_table; /* among the files */
     struct items items;
@@ -64,7 +63,6 @@ static bool open_file(struct surprisal *s, const char *path) {
     if (!o->lines && !source_is_table(path, &o->columns, &o->common.form, &is_table))
         return false;
     *file = (struct text_file){.path = path, .table = -1};
-    s->paths[s->n] = (char *)path;
     if (is_table) {
         file->table = s->items.n;
         if (!items_add(&s->items, path, &o->common.form))
@@ -82,8 +80,7 @@ static bool open_file(struct surprisal *s, const char *path) {
 
 static bool open_files(struct surprisal *s, const struct operands *files) {
     s->files = calloc((size_t)files->n + 1, sizeof *s->files);
-    s->paths = calloc((size_t)files->n + 1, sizeof *s->paths);
-    if (!s->files || !s->paths || !items_new(&s->items, (size_t)files->n + 1))
+    if (!s->files || !items_new(&s->items, (size_t)files->n + 1))
         return terminal_error("out of memory");
     s->items.names_files = files->n > 1;
     for (int i = 0; i < files->n && !signals_stopped(); i++)
@@ -360,8 +357,7 @@ static int open_and_score(struct surprisal *s, struct operands *files) {
         return signals_stopped() ? signals_status() : STATUS_FAILURE;
     if (!model_has_symbols(&run->model, o->logprobs) || !open_rows(s) || !run_open_report(run))
         return signals_stopped() ? signals_status() : STATUS_FAILURE;
-    return run_open_scorer(run, &stated) ? run_files(run, s->paths, s->n, s->failed, &total)
-                                         : STATUS_FAILURE;
+    return run_open_scorer(run, &stated) ? run_files(run, s->n, s->failed, &total) : STATUS_FAILURE;
 }
 
 static const struct surprisal_options defaults = {.scoring = SCORING_UNSET, .prefer_region = -1};
@@ -390,7 +386,6 @@ static int run_command(const struct command *command, void *values, struct opera
     run_close(&s->run);
     items_close(&s->items);
     free(s->files);
-    free(s->paths);
     free(s);
     return status;
 }
