@@ -64,9 +64,9 @@ static void print_help(const struct command *topic) {
 /* Finds a topic of any command. */
 static bool find_topic(const char *name, struct topic *topic) {
     for (size_t i = 0; commands[i]; i++)
-        if (topic_find(commands[i]->topics, name, topic))
+        if (topic_find(commands[i]->topics, name, strlen(name), topic))
             return true;
-    return topic_find(shared_topics, name, topic);
+    return topic_find(shared_topics, name, strlen(name), topic);
 }
 
 static int run_help(const struct command *command, void *values, struct operands *operands) {
@@ -117,9 +117,9 @@ static void print_text(const char *text) {
     print_plain(text, strlen(text));
 }
 
-static void print_upper(const char *text) {
-    for (; *text != '\0'; text++)
-        putchar(toupper((unsigned char)*text));
+static void print_upper(const char *text, size_t length) {
+    for (size_t i = 0; i < length; i++)
+        putchar(toupper((unsigned char)text[i]));
 }
 
 /* Prints paragraphs divided by empty lines; lines that start with a blank are kept as they are. */
@@ -258,7 +258,7 @@ static void print_environment(const char *command) {
 
 static void print_command(const struct command *command) {
     fputs(".TH TXL\\-", stdout);
-    print_upper(command->name);
+    print_upper(command->name, strlen(command->name));
     printf(" 1 \"%s\" \"txl %s\" \"txl manual\"\n.SH NAME\ntxl\\-%s \\- ", DATE, TXL_VERSION,
            command->name);
     print_text(command->summary);
@@ -271,15 +271,14 @@ static void print_command(const struct command *command) {
     print_options(command);
     for (const struct note *note = command->notes; note && note->title; note++) {
         fputs(".SH ", stdout);
-        print_upper(note->title);
+        print_upper(note->title, strlen(note->title));
         putchar('\n');
         print_prose(note->text);
     }
     struct topic_place place = {0};
     for (struct topic topic; topic_of_command(command, &place, &topic);) {
         fputs(".SH ", stdout);
-        for (size_t i = 0; i < topic.n_title; i++)
-            putchar(toupper((unsigned char)topic.title[i]));
+        print_upper(topic.title, topic.n_title);
         putchar('\n');
         print_paragraphs(topic.text, topic.n_text);
     }

@@ -63,10 +63,25 @@ static bool is_called(const struct named_option *named, const char *name) {
 
 static const struct option_row *row_of(const struct option_row *rows,
                                        const struct named_option *named) {
-    for (; rows->name; rows++)
-        if (is_called(named, rows->name))
-            return rows;
-    return NULL;
+    return options_row(rows, named->name, named->length);
+}
+
+/* FILE and FILES stand for operands. */
+static bool is_operand(const struct named_option *named) {
+    return is_called(named, "FILE") || is_called(named, "FILES");
+}
+
+/* "--arithmetic exact", as messages and help name it. */
+struct shown_option {
+    char text[64];
+};
+
+static struct shown_option show(const struct named_option *named) {
+    struct shown_option shown;
+    snprintf(shown.text, sizeof shown.text, "%s%.*s%s%.*s", is_operand(named) ? "" : "--",
+             (int)named->length, named->name, named->n_choice > 0 ? " " : "", (int)named->n_choice,
+             named->choice ? named->choice : "");
+    return shown;
 }
 
 /* Whether the command line set it to something else than what it is without. */
@@ -113,10 +128,7 @@ static int refuse(const struct command *command, const struct option_row *row,
         return options_wrong(command, "%s", row->reason);
     if (is_called(other, "FILES"))
         return options_wrong(command, "--%s takes one FILE", row->name);
-    return options_wrong(command, "--%s cannot be combined with %s%.*s%s%.*s", row->name,
-                         is_called(other, "FILE") ? "" : "--", (int)other->length, other->name,
-                         other->n_choice > 0 ? " " : "", (int)other->n_choice,
-                         other->choice ? other->choice : "");
+    return options_wrong(command, "--%s cannot be combined with %s", row->name, show(other).text);
 }
 
 /* The names of `needs`, with "or" between. */
@@ -125,10 +137,8 @@ static int miss(const struct command *command, const struct option_row *row) {
     size_t length = 0;
     struct named_option named;
     for (const char *list = row->needs; next_named(&list, &named) && length < sizeof names;)
-        length += (size_t)snprintf(names + length, sizeof names - length, "%s--%.*s%s%.*s",
-                                   length > 0 ? " or " : "", (int)named.length, named.name,
-                                   named.n_choice > 0 ? " " : "", (int)named.n_choice,
-                                   named.choice ? named.choice : "");
+        length += (size_t)snprintf(names + length, sizeof names - length, "%s%s",
+                                   length > 0 ? " or " : "", show(&named).text);
     return options_wrong(command, "--%s needs %s", row->name, names);
 }
 
@@ -162,6 +172,20 @@ int combinations_check(const struct command *command, const void *values, int n_
     return status;
 }
 
+/* Adds the entries of a list after what is said of them, those that the command has. */
+static void print_list(const struct command *command, const struct option_row *row,
+                       const char *list, const char *what, FILE *out) {
+    struct named_option named;
+    for (bool begun = false; list && next_named(&list, &named);) {
+        if (!is_operand(&named) && !row_of(command->options, &named))
+            continue;
+        if (!begun)
+            fprintf(out, "%s--%s %s ", ftello(out) > 0 ? "; " : "", row->name, what);
+        fprintf(out, "%s%s", begun ? ", " : "", show(&named).text);
+        begun = true;
+    }
+}
+
 char *combinations_text(const struct command *command) {
     char *text = NULL;
     size_t size = 0;
@@ -169,26 +193,8 @@ char *combinations_text(const struct command *command) {
     if (!out)
         return NULL;
     for (const struct option_row *row = command->options; row->name; row++) {
-        struct named_option named;
-        bool begun = false;
-        for (const char *list = row->excludes ? row->excludes : ""; next_named(&list, &named);) {
-            const bool files = is_called(&named, "FILES") || is_called(&named, "FILE");
-            if (!files && !row_of(command->options, &named))
-                continue;
-            if (!begun)
-                fprintf(out, "%s--%s not with ", ftello(out) > 0 ? "; " : "", row->name);
-            fprintf(out, "%s%s%.*s%s%.*s", begun ? ", " : "", files ? "" : "--", (int)named.length,
-                    named.name, named.n_choice > 0 ? " " : "", (int)named.n_choice,
-                    named.choice ? named.choice : "");
-            begun = true;
-        }
-        begun = false;
-        for (const char *list = row->only ? row->only : ""; next_named(&list, &named);
-             begun = true) {
-            if (!begun)
-                fprintf(out, "%s--%s only with ", ftello(out) > 0 ? "; " : "", row->name);
-            fprintf(out, "%s--%.*s", begun ? ", " : "", (int)named.length, named.name);
-        }
+        print_list(command, row, row->excludes, "not with", out);
+        print_list(command, row, row->only, "only with", out);
     }
     const bool good = fclose(out) == 0; /* without memory `text` is NULL */
     if (!good)

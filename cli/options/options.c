@@ -225,13 +225,6 @@ int options_wrong(const struct command *command, const char *format, ...) {
     return STATUS_USAGE;
 }
 
-const char *options_first_given(const struct option_given *options, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if (options[i].given)
-            return options[i].name;
-    return NULL;
-}
-
 int options_unknown(const struct command *command, const char *what, const char *mark,
                     const char *name, const char *nearest) {
     const char *topic = command ? command->name : "", *blank = command ? " " : "";
@@ -244,6 +237,18 @@ int options_unknown(const struct command *command, const char *what, const char 
 }
 
 /* ---- Rows --------------------------------------------------------------------------------- */
+
+const struct option_row *options_row(const struct option_row *rows, const char *name,
+                                     size_t length) {
+    for (; rows->name; rows++)
+        if (strlen(rows->name) == length && memcmp(rows->name, name, length) == 0)
+            return rows;
+    return NULL;
+}
+
+static const struct option_row *find_row(const struct option_row *rows, const char *name) {
+    return options_row(rows, name, strlen(name));
+}
 
 static const struct option_row *row_of_letter(const struct option_row *rows, int letter) {
     for (; rows->name; rows++)
@@ -402,10 +407,9 @@ static int check_operands(const struct command *command, const struct operands *
 /* Whether the option is given that takes the operand's place. */
 static bool stands_instead(const struct command *command, const void *values,
                            const struct operand_row *operand) {
-    for (const struct option_row *row = command->options; operand->instead && row->name; row++)
-        if (strcmp(row->name, operand->instead) == 0)
-            return option_is_given(row, values);
-    return false;
+    const struct option_row *row =
+        operand->instead ? find_row(command->options, operand->instead) : NULL;
+    return row && option_is_given(row, values);
 }
 
 /* Without an operand, the commands whose table says so read standard input. */
@@ -438,29 +442,13 @@ static const char *known_elsewhere(const struct command *command, const char *na
     return NULL;
 }
 
-static bool has_option(const struct command *command, const char *name) {
-    const struct option_row *row = command->options;
-    while (row->name && strcmp(row->name, name) != 0)
-        row++;
-    return row->name;
-}
-
 /* Of a command whose results go to standard output: what names a file with -o elsewhere. */
 static int no_output_option(const struct command *command, const char *mark, const char *name) {
-    static const char *const tables[] = {"per-token", "per-text", "per-region"};
-    const char *table = NULL;
-    for (size_t i = 0; i < sizeof tables / sizeof *tables && !table; i++)
-        table = has_option(command, tables[i]) ? tables[i] : NULL;
-    if (table)
-        return options_wrong(command,
-                             "unknown option '%s%s': the result goes to standard output, which "
-                             ">FILE keeps, and tables to --%s FILE.csv and its like",
-                             mark, name, table);
     return options_wrong(command,
                          "unknown option '%s%s': the result goes to standard output, which >FILE "
                          "keeps%s",
                          mark, name,
-                         has_option(command, "json") ? ", with --json for programs" : "");
+                         find_row(command->options, "json") ? ", with --json for programs" : "");
 }
 
 /* Reports an unknown long option, whose name =VALUE may follow. */
@@ -468,7 +456,8 @@ static int unknown_option(const struct command *command, const char *text) {
     char name[64];
     const char *dashless = text + strspn(text, "-");
     snprintf(name, sizeof name, "%.*s", (int)strcspn(dashless, "="), dashless);
-    if ((strcmp(name, "output") == 0 || strcmp(name, "csv") == 0) && !has_option(command, "output"))
+    if ((strcmp(name, "output") == 0 || strcmp(name, "csv") == 0) &&
+        !find_row(command->options, "output"))
         return no_output_option(command, "--", name);
     for (const struct moved_option *moved = command->moved; moved && moved->name; moved++)
         if (strcmp(moved->name, name) == 0)
@@ -487,7 +476,7 @@ static int wrong_option(const struct command *command, int result, char **argv) 
         return options_wrong(command, "'%s' needs an argument", text);
     if (optopt >= ROW_VALUE)
         return options_wrong(command, "'%s' takes no argument", text);
-    if (optopt == 'o' && !has_option(command, "output"))
+    if (optopt == 'o' && !find_row(command->options, "output"))
         return no_output_option(command, "-", "o");
     if (optopt != 0)
         return options_wrong(command, "unknown option '-%c'", optopt);
@@ -518,14 +507,6 @@ static bool add_inputs(struct file_list *list, const char *role, bool model,
         if (!model || strcmp(paths[i], BUILT_IN) != 0)
             good = add_file(list, &(struct named_file){FILE_READ, "", role, paths[i]});
     return good;
-}
-
-/* The row of that name; NULL: the command has none. */
-static const struct option_row *find_row(const struct option_row *rows, const char *name) {
-    for (; rows->name; rows++)
-        if (strcmp(rows->name, name) == 0)
-            return rows;
-    return NULL;
 }
 
 static bool is_given_path(const struct option_row *rows, const void *values, const char *name) {

@@ -305,14 +305,9 @@ void options_brief_help(const struct command *command, FILE *out);
 int options_unknown(const struct command *command, const char *what, const char *mark,
                     const char *name, const char *nearest);
 
-/* An option as messages name it, and whether it was given. */
-struct option_given {
-    bool given;
-    const char *name;
-};
-
-/* The name of the first of n options that was given, or NULL. */
-const char *options_first_given(const struct option_given *options, size_t n);
+/* The row of the option name[length]; NULL: there is none. */
+const struct option_row *options_row(const struct option_row *rows, const char *name,
+                                     size_t length);
 
 /* Whether any option was given that is in the list of names, which ends with NULL; or, if not
  * `listed`, that is not in it.  Not for commands with defaults of their own. */

@@ -23,13 +23,9 @@ bool topic_next(const char **text, struct topic *topic) {
     return true;
 }
 
-static bool is_named(const struct topic *topic, const char *name, size_t length) {
-    return topic->n_name == length && memcmp(topic->name, name, length) == 0;
-}
-
-bool topic_find(const char *text, const char *name, struct topic *topic) {
+bool topic_find(const char *text, const char *name, size_t length, struct topic *topic) {
     while (text && topic_next(&text, topic))
-        if (is_named(topic, name, strlen(name)))
+        if (topic->n_name == length && memcmp(topic->name, name, length) == 0)
             return true;
     return false;
 }
@@ -41,11 +37,8 @@ bool topic_of_command(const struct command *command, struct topic_place *at, str
     if (topic_next(&at->own, topic))
         return true;
     at->shared += strspn(at->shared, " ");
-    const size_t length = strcspn(at->shared, " ");
-    for (const char *text = shared_topics; length > 0 && topic_next(&text, topic);)
-        if (is_named(topic, at->shared, length)) {
-            at->shared += length;
-            return true;
-        }
-    return false;
+    const char *name = at->shared;
+    const size_t length = strcspn(name, " ");
+    at->shared += length;
+    return length > 0 && topic_find(shared_topics, name, length, topic);
 }

@@ -16,8 +16,8 @@ struct topic {
 /* Takes the next topic of a text; false at its end. */
 bool topic_next(const char **text, struct topic *topic);
 
-/* Finds the topic of that name; `text` may be NULL. */
-bool topic_find(const char *text, const char *name, struct topic *topic);
+/* Finds the topic name[length]; `text` may be NULL. */
+bool topic_find(const char *text, const char *name, size_t length, struct topic *topic);
 
 /* Topics of several commands: how files are read and written, what result lines say. */
 extern const char shared_topics[];
