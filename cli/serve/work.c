@@ -6,6 +6,7 @@
 #include "cli/score/words.h"
 #include "lib/base/error.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -151,23 +152,17 @@ void learned_free(struct learned *learned) {
 }
 
 static void learned_leave(struct work *w, struct learned *learned) {
-    if (!learned)
-        return;
     pthread_mutex_lock(&w->lock);
-    bool last = --learned->users == 0 && learned != w->learned;
+    if (learned)
+        learned->users--;
     pthread_mutex_unlock(&w->lock);
-    if (last)
-        learned_free(learned);
 }
 
 void learned_install(struct work *w, struct learned *learned) {
     pthread_mutex_lock(&w->lock);
-    struct learned *before = w->learned;
+    assert(!w->learned);
     w->learned = learned;
-    bool last = before && before->users == 0;
     pthread_mutex_unlock(&w->lock);
-    if (last)
-        learned_free(before);
 }
 
 bool learned_forget(struct work *w) {

@@ -140,7 +140,7 @@ bool job_choose_model(struct job *job, const char *learned, bool compares, struc
 /* "learned-" and 16 hexadecimal digits. */
 enum { LEARNED_NAME = 32 };
 void learned_name(uint64_t name, char text[LEARNED_NAME]);
-/* Keeps it, in the place of another. */
+/* Keeps it; the one before was forgotten when this one began, and one learns at a time. */
 void learned_install(struct work *work, struct learned *learned);
 /* Frees the one that is kept.  False: jobs use it. */
 bool learned_forget(struct work *work);
