@@ -17,12 +17,14 @@
 struct exchange {
     atomic_int users, status, events;
     atomic_bool ended;
+    pthread_t by; /* of the answer */
 };
 
 static atomic_size_t unread;
 
 static void answer(struct exchange *e, const struct http_answer *a) {
     atomic_store(&e->status, a->status);
+    e->by = pthread_self();
     atomic_store(&e->ended, true);
 }
 
@@ -91,6 +93,7 @@ static int open_server(void **state) {
     server.work.model.name = "case";
     server.guard = (struct guard){.host = "localhost", .allowed = &none, .origins = &none};
     server.usual = (struct text_options)TEXT_OPTIONS_STANDARD;
+    server.usual.end = END_TOKEN;
     if (txl_model_open(model_path, 0, &server.work.model.handle, &error))
         return -1;
     sampling_choose(&server.usual.sampling, server.work.model.handle);
@@ -182,6 +185,44 @@ TEST(a_long_prompt_waits_for_who_is_behind) {
     while (!atomic_load(&e.ended) || atomic_load(&e.users) > 0)
         usleep(1000);
     assert_true(atomic_load(&e.events) >= N / 64);
+}
+
+/* ---- Large answers --------------------------------------------------------------------------- */
+
+enum { MOST_READ = 9000 };
+
+/* Prompts of `read` ids, and `made` drawn tokens each, with the `top` likeliest of each (-1: no
+ * log-probabilities): those of more than 8,192 numbers, two beside the likeliest of a token, are
+ * written in a thread of their own. */
+static const struct {
+    int prompts, read, made, top;
+    bool large;
+} told[] = {
+    {1, 4096, 0, 0, false},       {1, 4097, 0, 0, true},   {1, 81, 0, 99, false},
+    {1, 82, 0, 99, true},         {2, 2048, 0, 0, false},  {2, 2049, 0, 0, true},
+    {1, MOST_READ, 0, -1, false}, {1, 4000, 96, 0, false}, {1, 4000, 97, 0, true},
+};
+
+TEST_EACH(an_answer_of_many_numbers_is_written_apart, told) {
+    static char body[12 * MOST_READ];
+    struct exchange e;
+    int n = snprintf(body, sizeof body, "{\"max_tokens\":%d,\"echo\":true,\"seed\":1,", row->made);
+    if (row->top >= 0)
+        n += snprintf(body + n, sizeof body - (size_t)n, "\"logprobs\":%d,", row->top);
+    n += snprintf(body + n, sizeof body - (size_t)n, "\"prompt\":[");
+    for (int i = 0; i < row->prompts * row->read; i++)
+        n += snprintf(body + n, sizeof body - (size_t)n, "%s%d",
+                      i % row->read > 0 ? ","
+                      : i > 0           ? "],["
+                                        : "[",
+                      3 + i % 20);
+    snprintf(body + n, sizeof body - (size_t)n, "]]}");
+    ask(&e, "/v1/completions", body);
+    while (!atomic_load(&e.ended) || atomic_load(&e.users) > 0)
+        usleep(1000);
+    assert_int_equal(atomic_load(&e.status), 200);
+    assert_int_equal(pthread_equal(e.by, server.work.answers.thread) != 0, row->large);
+    assert_int_equal(pthread_equal(e.by, server.work.thread) != 0, !row->large);
 }
 
 /* ---- Bounds that the module has ----------------------------------------------------------------
