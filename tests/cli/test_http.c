@@ -141,14 +141,17 @@ static size_t rest_of(int client) {
 
 enum { OF_ONE = 64, ALL = 256 };
 
-TEST_WITH(an_address_has_64_connections, start_server, stop_server) {
-    int clients[OF_ONE];
-    for (int i = 0; i < OF_ONE; i++)
-        clients[i] = connect_from(1);
+static void take_all(int clients[OF_ONE]) {
     for (int i = 0; i < OF_ONE; i++) {
+        clients[i] = connect_from(1);
         ask(clients[i], "/1");
         assert_int_equal(status_of(clients[i]), 200);
     }
+}
+
+TEST_WITH(an_address_has_64_connections, start_server, stop_server) {
+    int clients[OF_ONE];
+    take_all(clients);
     int many = connect_from(1), other = connect_from(2);
     ask(many, "/1");
     char text[400] = "";
@@ -192,6 +195,59 @@ TEST_WITH(a_server_has_256_connections, start_server, stop_server) {
     for (int i = 0; i < ALL; i++)
         close(clients[i]);
     close(many);
+}
+
+/* Sends more than sockets keep.  False: the other side has closed its own. */
+static bool is_heard(int client) {
+    static const char bytes[1 << 18];
+    const int room = 1 << 12;
+    setsockopt(client, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
+    for (size_t sent = 0; sent < sizeof bytes;) {
+        ssize_t n = send(client, bytes + sent, sizeof bytes - sent, MSG_NOSIGNAL);
+        if (n < 0)
+            return false;
+        sent += (size_t)n;
+    }
+    return true;
+}
+
+/* A connection too many, which has had its answer. */
+static int connect_too_many(void) {
+    char text[400];
+    ssize_t n;
+    int client = connect_from(1);
+    assert_int_equal(status_of(client), 503);
+    while ((n = recv(client, text, sizeof text, 0)) > 0)
+        continue;
+    assert_int_equal(n, 0); /* an end, no fault */
+    return client;
+}
+
+/* What a client still sends is read, so that its system is told of no fault. */
+TEST_WITH(who_is_sent_away_is_heard_out, start_server, stop_server) {
+    int clients[OF_ONE];
+    take_all(clients);
+    int first = connect_too_many(), second = connect_too_many();
+    assert_true(is_heard(first));
+    close(first);
+    assert_true(is_heard(second));
+    close(second);
+    for (int i = 0; i < OF_ONE; i++)
+        close(clients[i]);
+}
+
+TEST_WITH(the_oldest_of_those_sent_away_makes_room, start_server, stop_server) {
+    int clients[OF_ONE], away[OF_ONE + 2];
+    take_all(clients);
+    for (int i = 0; i < OF_ONE + 2; i++)
+        away[i] = connect_too_many();
+    assert_false(is_heard(away[0]));
+    assert_false(is_heard(away[1]));
+    assert_true(is_heard(away[OF_ONE + 1]));
+    for (int i = 0; i < OF_ONE + 2; i++)
+        close(away[i]);
+    for (int i = 0; i < OF_ONE; i++)
+        close(clients[i]);
 }
 
 /* ---- Bodies and answers -------------------------------------------------------------------- */
