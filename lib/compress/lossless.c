@@ -128,7 +128,9 @@ static bool add_token(struct token_bytes *table, struct buffer *text,
                                         : add_spelling(text, vocabulary, id);
     const size_t length = text->length - start;
     table->end[id] = (uint32_t)text->length;
+    const bool byte = vocabulary->pieces && vocabulary->pieces->types[id] == PIECE_BYTE;
     table->use[id] = length == 0                                     ? TOKEN_UNUSED
+                     : byte                                          ? TOKEN_BYTE
                      : joins(vocabulary, text->data + start, length) ? TOKEN_JOINED
                                                                      : TOKEN_USED;
     return good && text->length <= UINT32_MAX;

@@ -47,7 +47,8 @@ struct token_bytes {
 enum token_use {
     TOKEN_UNUSED,
     TOKEN_USED,
-    TOKEN_JOINED /* begins with the blank that joins it to what is before it */
+    TOKEN_JOINED, /* begins with the blank that joins it to what is before it */
+    TOKEN_BYTE    /* stands for a byte of any text */
 };
 
 txl_status token_bytes_open(struct token_bytes *table, const struct vocabulary *vocabulary,

@@ -85,6 +85,33 @@ bool range_decoder_ends(const struct range_decoder *decoder) {
            (size <= 1 || decoder->end[-1] != 0);
 }
 
+/* ---- Bits --------------------------------------------------------------------------------- */
+
+enum { BIT_TOTAL = 1 << 16 };
+
+static void add_cost(struct bit_cost *cost, uint64_t part) {
+    const uint64_t range = (cost->range ? cost->range : UINT64_MAX) / BIT_TOTAL * part;
+    const int shift = __builtin_clzll(range);
+    cost->doubled += (uint64_t)shift;
+    cost->range = range << shift;
+}
+
+/* A 1 comes first. */
+int bit_code(struct bit_coder *coder, int bit, unsigned p) {
+    if (!coder->encoder) {
+        const uint64_t place = coder->damaged ? p : range_decode_place(coder->decoder, BIT_TOTAL);
+        coder->damaged = coder->damaged || place >= BIT_TOTAL;
+        bit = place < p;
+    }
+    const uint64_t below = bit ? 0 : p, part = bit ? p : BIT_TOTAL - p;
+    if (coder->encoder)
+        range_encode(coder->encoder, below, part, BIT_TOTAL);
+    else if (!coder->damaged)
+        range_decode(coder->decoder, below, part, BIT_TOTAL);
+    add_cost(coder->cost, part);
+    return bit;
+}
+
 /* ---- Flags and bytes ---------------------------------------------------------------------- */
 
 /* Moves the share by at least 1, so that it reaches its bounds. */

@@ -48,6 +48,25 @@ void range_decode(struct range_decoder *decoder, uint64_t below, uint64_t freque
  * that is all of the data. */
 bool range_decoder_ends(const struct range_decoder *decoder);
 
+/* ---- Bits --------------------------------------------------------------------------------- */
+
+/* Codes bits of given probabilities, or decodes them, and measures what they cost. */
+struct bit_coder {
+    struct range_encoder *encoder; /* NULL: it decodes */
+    struct range_decoder *decoder;
+    bool damaged; /* the code is none that an encoder writes; its bits are 0 from there on */
+    struct bit_cost *cost;
+};
+
+/* Bits of information, as a range of 64 bits that shrinks: it has its top bit, and was doubled so
+ * often.  All zero is a cost of none. */
+struct bit_cost {
+    uint64_t doubled, range;
+};
+
+/* Codes a bit that is 1 with probability p / 65536, 1 <= p <= 65535, or returns the next. */
+int bit_code(struct bit_coder *coder, int bit, unsigned p);
+
 /* ---- Flags and bytes ---------------------------------------------------------------------- */
 
 /* A flag, and bytes predicted by the byte before: their frequencies follow what was coded so far.
