@@ -225,6 +225,28 @@ TEST_EACH(an_answer_of_many_numbers_is_written_apart, told) {
     assert_int_equal(pthread_equal(e.by, server.work.thread) != 0, !row->large);
 }
 
+/* The echo of a prompt of as many numbers is one event, that of a longer one many; one more is at
+ * the text's end, and one at the stream's. */
+TEST(the_echo_of_many_numbers_comes_in_parts) {
+    static char body[12 * MOST_READ];
+    for (int read = 4096; read <= 4097; read++) {
+        struct exchange e;
+        int n = snprintf(
+            body, sizeof body,
+            "{\"max_tokens\":0,\"echo\":true,\"logprobs\":0,\"stream\":true,\"prompt\":[3");
+        for (int i = 1; i < read; i++)
+            n += snprintf(body + n, sizeof body - (size_t)n, ",%d", 3 + i % 20);
+        snprintf(body + n, sizeof body - (size_t)n, "]}");
+        ask(&e, "/v1/completions", body);
+        while (!atomic_load(&e.ended) || atomic_load(&e.users) > 0)
+            usleep(1000);
+        if (read == 4096)
+            assert_int_equal(atomic_load(&e.events), 3);
+        else
+            assert_true(atomic_load(&e.events) > 4096 / 64);
+    }
+}
+
 /* ---- Bounds that the module has ----------------------------------------------------------------
  */
 
