@@ -2,7 +2,6 @@
 #include "tests/model_cases.h"
 #include "tests/unit.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -309,56 +308,6 @@ TEST(the_number_of_blas_threads_is_put_back) {
     openblas_set_num_threads(before + 1);
     case_close(&first);
     assert_int_equal(openblas_get_num_threads(), before + 1);
-}
-
-/* ---- Calibration ------------------------------------------------------------------------------
- */
-
-/* What progress told; the call of number `last` stops. */
-struct told {
-    uint64_t done, total;
-    size_t calls, last;
-};
-
-static bool hear(void *context, uint64_t done, uint64_t total) {
-    struct told *told = context;
-    assert_true(done > told->done && done <= total);
-    assert_true(told->calls == 0 || total == told->total);
-    told->done = done;
-    told->total = total;
-    return ++told->calls != told->last;
-}
-
-static txl_status write_calibrated(const struct model_case *c, const int32_t *ids, size_t n,
-                                   struct told *told) {
-    txl_error error;
-    FILE *file = tmpfile();
-    assert_non_null(file);
-    const txl_calibration how = {ids, n, hear, told};
-    txl_status status =
-        txl_model_write_calibrated(c->model, fileno(file), "a test's", "q4", &how, 1, &error);
-    fclose(file);
-    return status;
-}
-
-/* Of a text in two parts, whose second is one token. */
-TEST(calibration_tells_how_far_it_is_and_stops_at_any_time) {
-    enum { N = 514 };
-    int32_t ids[N];
-    struct model_case c;
-    struct told whole = {0};
-    case_open(&c, "wt103-zip", NULL, -1);
-    for (size_t i = 0; i < N; i++)
-        ids[i] = c.ids[i % c.n];
-    assert_int_equal(write_calibrated(&c, ids, N, &whole), TXL_OK);
-    assert_true(whole.calls > 2);
-    assert_true(whole.done == whole.total);
-    for (size_t last = 1; last <= whole.calls; last++) {
-        struct told told = {.last = last};
-        assert_int_equal(write_calibrated(&c, ids, N, &told), TXL_STOPPED);
-        assert_int_equal(told.calls, last);
-    }
-    case_close(&c);
 }
 
 int main(void) {
