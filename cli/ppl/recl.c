@@ -36,7 +36,7 @@ static void gain_at(struct recl *recl, size_t model, size_t c, const struct hard
     const float *next = nats_of(recl, model, c + 1, n);
     double change = 0; /* sum of min(b(c, t), l_i(c', t)) - b(c, t) */
     for (size_t r = 0, i = 0; r < RECL_SHARES; r++) {
-        size_t part = (size_t)ceil(shares[r] * (double)n - 1e-9);
+        size_t part = (size_t)ceil(shares[r] * (double)n);
         for (; i < part; i++)
             change += fmin(0, (double)next[hard[i].token] - (double)hard[i].best);
         gains(recl, model, c)[r] = 1 - exp(change / (double)part);
