@@ -58,7 +58,7 @@ TEST(a_group) {
     recl_free(&recl);
 }
 
-/* A tenth of 30 is 3, though 0.1 * 30 is more in double precision. */
+/* A tenth of 30 is 3. */
 TEST(a_tenth_of_thirty) {
     float nats[90];
     struct recl recl;
@@ -79,6 +79,31 @@ TEST(the_threshold) {
     recl_free(&recl);
     start(&recl, 1, less, 1);
     assert_int_equal(recl_length(&recl, 0, 0), -1);
+    recl_free(&recl);
+}
+
+/* A length that is none is null. */
+TEST(json_has_every_gain_and_length) {
+    static const float nats[] = {2, 2, 1, 1, 2, 1, 1, 1, 2, 1, 1, 1};
+    struct recl recl;
+    start(&recl, 1, nats, 4);
+    recl.model = calloc(1, sizeof *recl.model);
+    assert_non_null(recl.model);
+    recl.model[0] = "one";
+    json_t *list = recl_to_json(&recl), *one = json_array_get(list, 0);
+    for (size_t r = 0; r < RECL_SHARES; r++) {
+        const json_t *length = json_array_get(json_object_get(one, "lengths"), r);
+        assert_true(json_real_value(json_object_get(length, "share")) == (r == 0   ? 0.1
+                                                                          : r == 1 ? 0.5
+                                                                                   : 1));
+        assert_int_equal(json_is_null(json_object_get(length, "length")), r == 0);
+        for (size_t c = 0; c < 2; c++) {
+            const json_t *step = json_array_get(json_object_get(one, "steps"), c);
+            const json_t *gains = json_object_get(step, "gains");
+            assert_true(json_real_value(json_array_get(gains, r)) == gain(&recl, 0, c, r));
+        }
+    }
+    json_decref(list);
     recl_free(&recl);
 }
 

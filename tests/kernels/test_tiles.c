@@ -178,6 +178,18 @@ TEST(a_tie_of_trials_takes_the_first) {
     assert_true(factors[0] == 1.0f / 255);
 }
 
+/* No line is the best one for equal levels; that of the trial stays. */
+TEST(equal_numbers_are_kept) {
+    float x[32], factors[2];
+    double scratch[8];
+    uint8_t tile[576];
+    for (size_t i = 0; i < 32; i++)
+        x[i] = 5;
+    assert_true(tiles_round(Q4_TOP, 1, 32, x, NULL, scratch, tile, factors));
+    for (size_t i = 0; i < 32; i++)
+        assert_true(fabsf(widened(Q4_TOP, tile, factors, 32, 0, i) - 5) < 1e-5f);
+}
+
 TEST(tiny_numbers_keep_their_scale) {
     float x[32], factors[2];
     double scratch[8];

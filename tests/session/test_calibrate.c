@@ -120,11 +120,11 @@ TEST(equal_inputs_are_rounded_in_their_order) {
 /* ---- The factor ---------------------------------------------------------------------------- */
 
 /* More columns than a thread takes at a time, of `larger_settings`. */
-enum { N_COLUMN = 200, N_TOKEN = 3000, N_READ = 300 };
+enum { N_COLUMN = 200, N_TOKEN = 3000, N_READ = 600 };
 
-/* The factor of layer 0's queries, keys and values, and the order of its columns; the caller frees
- * it. */
-static double *larger_factor(int threads, size_t order[N_COLUMN]) {
+/* The factor of layer 0's queries, keys and values, and the order of its columns, of a text whose
+ * last input is `last`; the caller frees it. */
+static double *larger_factor(int threads, int32_t last, size_t order[N_COLUMN]) {
     struct model_case c = {.name = "larger"};
     struct calibrator *calibrator;
     const struct tile_calibration *calibration;
@@ -135,7 +135,7 @@ static double *larger_factor(int threads, size_t order[N_COLUMN]) {
     float *elements;
     assert_non_null(upper);
     for (size_t i = 0; i < N_READ; i++)
-        ids[i] = (int32_t)(i * 41 % N_TOKEN);
+        ids[i] = i == N_READ - 2 ? last : (int32_t)(i * 41 % N_TOKEN);
     assert_good(txl_model_random(larger_settings, "f32", 3, 1, &c.model, &error), &error);
     size_t tensor = find_tensor(&c, "layer.0.attention.qkv", &elements);
     wanted[tensor] = true;
@@ -152,9 +152,9 @@ static double *larger_factor(int threads, size_t order[N_COLUMN]) {
 
 TEST(every_set_of_kernels_and_any_threads_give_the_same_factor) {
     size_t order[N_COLUMN], other_order[N_COLUMN];
-    double *upper = larger_factor(1, order);
+    double *upper = larger_factor(1, 7, order);
     for (size_t v = 0; use_kernels(v); v++) {
-        double *other = larger_factor(1 + (int)v, other_order);
+        double *other = larger_factor(1 + (int)v, 7, other_order);
         assert_memory_equal(order, other_order, sizeof order);
         assert_memory_equal(upper, other, N_COLUMN * N_COLUMN * sizeof *upper);
         free(other);
@@ -162,12 +162,21 @@ TEST(every_set_of_kernels_and_any_threads_give_the_same_factor) {
     free(upper);
 }
 
+/* Also in the second part of the text. */
+TEST(every_input_counts) {
+    size_t order[N_COLUMN];
+    double *upper = larger_factor(2, 7, order), *other = larger_factor(2, 8, order);
+    assert_memory_not_equal(upper, other, N_COLUMN * N_COLUMN * sizeof *upper);
+    free(upper);
+    free(other);
+}
+
 /* H = V V^T, V = U^-1, has the inputs' squares on its diagonal, and what weighs more comes first.
  */
 TEST(the_factor_is_that_of_inputs_in_falling_order) {
     static double v[N_COLUMN][N_COLUMN];
     size_t order[N_COLUMN];
-    double *upper = larger_factor(2, order), before = INFINITY;
+    double *upper = larger_factor(2, 7, order), before = INFINITY;
     for (size_t j = 0; j < N_COLUMN; j++)
         for (size_t i = j + 1; i-- > 0;) {
             double sum = i == j;
