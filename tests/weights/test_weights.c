@@ -335,7 +335,8 @@ TEST(impossible_weights_are_refused) {
         const char *says;
     } bad[] = {{NAN, WEIGHTS_F32, "element 7"},      {INFINITY, WEIGHTS_BF16, "element 7"},
                {NAN, WEIGHTS_Q8, "element 7"},       {NAN, WEIGHTS_Q4, "element 7"},
-               {-INFINITY, WEIGHTS_Q8, "element 7"}, {65520, WEIGHTS_F16, "65504"},
+               {-INFINITY, WEIGHTS_Q8, "element 7"}, {INFINITY, WEIGHTS_Q4, "element 7"},
+               {-INFINITY, WEIGHTS_Q5, "element 7"}, {65520, WEIGHTS_F16, "65504"},
                {3.4e38f, WEIGHTS_BF16, "bf16"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct weights_source source = source_of("w", bad[i].type, 4, 4);
@@ -347,6 +348,25 @@ TEST(impossible_weights_are_refused) {
         assert_non_null(strstr(error.message, bad[i].says));
         assert_int_equal(access(path, F_OK), -1);
     }
+}
+
+/* Their line begins half a step below the least. */
+static txl_status read_extremes(void *context, uint64_t first, size_t count, float *out,
+                                txl_error *error) {
+    const float most = 0x1.fffffep127f;
+    (void)context;
+    (void)error;
+    for (uint64_t i = first; i < first + count; i++)
+        out[i - first] = i == 0 ? -most : i < 21 ? most * (0.55f / 15 - 1) : 0;
+    return TXL_OK;
+}
+
+TEST(a_minimum_beyond_the_largest_number_is_refused) {
+    struct weights_source source = source_of("w", WEIGHTS_Q4, 1, 32);
+    txl_error error;
+    source.read = read_extremes;
+    assert_int_equal(write_file(scratch_path("bad.txl"), &source, 1, 1, &error), TXL_FORMAT);
+    assert_non_null(strstr(error.message, "too large for q4"));
 }
 
 TEST(too_many_blocks_are_refused) {
