@@ -335,17 +335,12 @@ json_t *preference_to_json(const struct preference *p) {
 /* "in 75.00 % +/- 9.68 of 20 items (95 %: 53.13 to 88.81), 5 ties, by 0.4321 +/- 0.1234 nats" */
 static bool print_counts(const char *who, const struct preference_counts *c) {
     const struct interval interval = interval_of(c);
-    const double error = score_standard_error(&c->difference);
-    char spread[32] = "", of_share[32] = "";
-    if (isfinite(error))
-        snprintf(spread, sizeof spread, " +/- %.4f", error);
-    if (isfinite(standard_error(c)))
-        snprintf(of_share, sizeof of_share, " +/- %.2f", 100 * standard_error(c));
     return output_line("%s in %.2f %%%s of %" PRIu64 " item%s (95 %%: %.2f to %.2f), %" PRIu64
                        " %s, by %.4f%s nats in the mean",
-                       who, 100 * share_of(c), of_share, c->pairs, plural(c->pairs),
-                       100 * interval.low, 100 * interval.high, c->ties,
-                       c->ties == 1 ? "tie" : "ties", c->difference.mean, spread);
+                       who, 100 * share_of(c), score_spread(100 * standard_error(c), 2).text,
+                       c->pairs, plural(c->pairs), 100 * interval.low, 100 * interval.high, c->ties,
+                       c->ties == 1 ? "tie" : "ties", c->difference.mean,
+                       score_spread(score_standard_error(&c->difference), 4).text);
 }
 
 bool preference_print(const struct preference *p, const char *name) {

@@ -223,10 +223,8 @@ static bool print_score(const struct setup *setup, const struct result *result, 
     const uint64_t unknown = score->predicted - score->known.predicted;
     const bool all = unknown == 0 || score->known.predicted == 0;
     double nats = nats_per_token(score);
-    char spread[64] = "", known[96] = "", words[64] = "";
-    if (isfinite(headline.error))
-        snprintf(spread, sizeof spread, headline.is_perplexity ? " +/- %.3f" : " +/- %.5f",
-                 headline.error);
+    const struct spread spread = score_spread(headline.error, headline.is_perplexity ? 3 : 5);
+    char known[96] = "", words[64] = "";
     if (!all && score == &result->score)
         snprintf(known, sizeof known,
                  headline.is_perplexity ? " (%.3f without %" PRIu64 " <unk>)"
@@ -237,26 +235,24 @@ static bool print_score(const struct setup *setup, const struct result *result, 
     if (headline.is_perplexity)
         return output_line("%s%s%s: perplexity %.3f%s%s, %.5f nats per token, %" PRIu64
                            " token%s scored",
-                           name, by, other, headline.value, spread, known, nats, score->predicted,
-                           plural(score->predicted));
+                           name, by, other, headline.value, spread.text, known, nats,
+                           score->predicted, plural(score->predicted));
     if (setup->pieces && result->score.share.words > 0)
         snprintf(words, sizeof words, ", %s per word",
                  exponential(score->nats / (double)result->score.share.words).text);
     return output_line("%s%s%s: %.5f bits per character%s%s, perplexity %s%s, %" PRIu64
                        " token%s scored",
-                       name, by, other, headline.value, spread, known, exponential(nats).text,
+                       name, by, other, headline.value, spread.text, known, exponential(nats).text,
                        words, score->predicted, plural(score->predicted));
 }
 
 /* Prints the difference, which comes before the numbers of either model. */
 static bool print_difference(const struct result *result) {
     const struct divergence *d = &result->divergence;
-    double n = (double)d->difference.predicted, error = score_standard_error(&d->difference);
-    char spread[64] = "";
-    if (isfinite(error))
-        snprintf(spread, sizeof spread, " +/- %.6f", error);
+    const double n = (double)d->difference.predicted;
     return output_line("%s: difference %+.6f%s nats per token, KL divergence %.6f",
-                       result_name(result), d->difference.mean, spread, d->kl / n) &&
+                       result_name(result), d->difference.mean,
+                       score_spread(score_standard_error(&d->difference), 6).text, d->kl / n) &&
            output_line(
                "%s: same likeliest token %.2f %%, largest difference %+.5f at token %" PRIu64,
                result_name(result), 100 * (double)d->agreed / n, d->largest, d->largest_index);

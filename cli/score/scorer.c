@@ -47,6 +47,13 @@ double score_standard_error(const struct score *score) {
     return score->predicted < 2 ? NAN : sqrt(score->squares / (n - 1) / n);
 }
 
+struct spread score_spread(double error, int decimals) {
+    struct spread spread = {""};
+    if (error >= 0.5 * pow(10, -decimals) && isfinite(error))
+        snprintf(spread.text, sizeof spread.text, " +/- %.*f", decimals, error);
+    return spread;
+}
+
 /* ---- The scorer --------------------------------------------------------------------------- */
 
 /* Makes room for `most` ids, and for what each call gives. */

@@ -39,6 +39,12 @@ void score_merge(struct score *score, const struct score *other);
 /* The standard error of the mean; NAN below two tokens. */
 double score_standard_error(const struct score *score);
 
+/* " +/- 0.0412"; nothing where all digits would be 0, which would claim more than is known. */
+struct spread {
+    char text[48];
+};
+struct spread score_spread(double error, int decimals);
+
 /* The place of a token in the text's source (txl_symbol). */
 struct place {
     uint64_t line; /* from 1 */

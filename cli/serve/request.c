@@ -357,28 +357,34 @@ static bool read_prompts(struct reader *r) {
 
 /* ---- How tokens are drawn ------------------------------------------------------------------ */
 
-/* Fields, and the options of txl generate that they set. */
+/* A field is called as the option of txl generate that it sets, with _ for -, or as other servers
+ * call it: */
 static const struct {
     const char *field, *option;
-} sampling_fields[] = {{"temperature", "temperature"},
-                       {"top_p", "top-p"},
-                       {"min_p", "min-p"},
-                       {"top_k", "top-k"},
-                       {"typical", "typical"},
-                       {"typical_p", "typical"},
-                       {"repetition_penalty", "repetition-penalty"},
-                       {"repeat_penalty", "repetition-penalty"},
-                       {"repeat_last", "repeat-last"},
-                       {"repeat_last_n", "repeat-last"},
-                       {"no_repeat_ngram", "no-repeat-ngram"},
-                       {"end", "end"},
-                       {"eos", "eos"}};
-enum { N_SAMPLING = sizeof sampling_fields / sizeof *sampling_fields };
+} other_names[] = {{"typical_p", "typical"},
+                   {"repeat_penalty", "repetition-penalty"},
+                   {"repeat_last_n", "repeat-last"}};
+enum { N_OTHER = sizeof other_names / sizeof *other_names };
+
+/* The option that a field sets as the command line does, or NULL: numbers of the sampling, and
+ * choices. */
+static const struct option_row *row_of_field(const char *field) {
+    for (size_t i = 0; i < N_OTHER; i++)
+        if (strcmp(other_names[i].field, field) == 0)
+            return text_option_row(text_option_rows, other_names[i].option);
+    const struct option_row *row =
+        strchr(field, '-') ? NULL : text_option_row(text_option_rows, field);
+    if (!row || field[1] == '\0')
+        return NULL;
+    bool number = row->kind == OPTION_INTEGER || row->kind == OPTION_REAL;
+    bool sampling =
+        row->offset < offsetof(struct text_options, sampling) + sizeof(struct sampling_options);
+    return row->kind == OPTION_CHOICE || (number && sampling) ? row : NULL;
+}
 
 /* Sets an option by the text that the command line would have for the value. */
-static bool set_option(struct reader *r, const char *field, const char *option,
+static bool set_option(struct reader *r, const char *field, const struct option_row *row,
                        const json_t *value) {
-    const struct option_row *row = text_option_row(text_option_rows, option);
     struct option_problem wrong;
     bool wants_text = row->kind == OPTION_CHOICE;
     int64_t number = 0;
@@ -386,7 +392,7 @@ static bool set_option(struct reader *r, const char *field, const char *option,
     if (wants_text != json_is_string(value) || (!wants_text && !json_is_number(value)))
         return problem_set(r->problem, 400, field, "%s is no %s", field,
                            wants_text ? "string" : "number");
-    if (whole && number == -1 && strcmp(option, "top-k") == 0)
+    if (whole && number == -1 && strcmp(row->name, "top-k") == 0)
         number = 0; /* vLLM's: off */
     char *text = wants_text ? strdup(json_string_value(value)) : NULL;
     if (whole && asprintf(&text, "%" PRId64, number) < 0)
@@ -401,19 +407,25 @@ static bool set_option(struct reader *r, const char *field, const char *option,
     return good;
 }
 
+/* Whether no other name of the field's setting is in the body. */
+static bool is_only_name(struct reader *r, const char *field, const struct option_row *row) {
+    const char *other;
+    json_t *value;
+    json_object_foreach((json_t *)r->body, other, value) {
+        if (!json_is_null(value) && strcmp(other, field) != 0 && row_of_field(other) == row)
+            return problem_set(r->problem, 400, field, "%s and %s are two names of one setting",
+                               other, field);
+    }
+    return true;
+}
+
 static bool read_sampling(struct reader *r) {
     struct sampling_options *s = &r->c->options.sampling;
-    bool set[N_SAMPLING] = {false};
-    for (size_t i = 0; i < N_SAMPLING; i++) {
-        const char *field = sampling_fields[i].field, *option = sampling_fields[i].option;
-        const json_t *value = member(r->body, field);
-        if (!value)
-            continue;
-        if (i > 0 && set[i - 1] && strcmp(option, sampling_fields[i - 1].option) == 0)
-            return problem_set(r->problem, 400, field, "%s and %s are two names of one setting",
-                               sampling_fields[i - 1].field, field);
-        set[i] = true;
-        if (!set_option(r, field, option, value))
+    const char *field;
+    json_t *value;
+    json_object_foreach((json_t *)r->body, field, value) {
+        const struct option_row *row = json_is_null(value) ? NULL : row_of_field(field);
+        if (row && (!is_only_name(r, field, row) || !set_option(r, field, row, value)))
             return false;
     }
     if (sampling_wrong(s))
@@ -589,13 +601,10 @@ static bool is_known(const char *name) {
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(known[i], name) == 0)
             return true;
-    for (size_t i = 0; i < N_SAMPLING; i++)
-        if (strcmp(sampling_fields[i].field, name) == 0)
-            return true;
     for (size_t i = 0; i < N_UNSUPPORTED; i++)
         if (strcmp(unsupported[i].field, name) == 0)
             return true;
-    return is_guided(name);
+    return is_guided(name) || row_of_field(name);
 }
 
 /* Lists the fields that are ignored, as a header can have them: names of plain letters alone, and
@@ -683,12 +692,15 @@ bool request_read_temperature(struct request *c, const struct model *model,
                               struct problem *problem) {
     struct reader r = {.c = c, .model = model->handle, .body = body, .problem = problem};
     *c = (struct request){.options = *options};
-    for (size_t i = 0; i < N_SAMPLING; i++)
-        if (strcmp(sampling_fields[i].option, "temperature") != 0 &&
-            member(body, sampling_fields[i].field))
-            return problem_set(problem, 400, sampling_fields[i].field,
+    const char *field;
+    json_t *value;
+    json_object_foreach((json_t *)body, field, value) {
+        const struct option_row *row = json_is_null(value) ? NULL : row_of_field(field);
+        if (row && strcmp(row->name, "temperature") != 0)
+            return problem_set(problem, 400, field,
                                "%s is not supported here: gaps are drawn by temperature alone",
-                               sampling_fields[i].field);
+                               field);
+    }
     return read_sampling(&r) && read_seed(&r);
 }
 

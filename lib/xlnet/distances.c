@@ -1,4 +1,5 @@
 /* Position rows of both signs, each computed when it is first seen. */
+#include "lib/base/exact_math.h"
 #include "timeline.h"
 
 #include <math.h>
@@ -95,8 +96,10 @@ static void sines_task(void *context, int i, int thread) {
         double frequency = pow(10000, -(double)k / (double)half);
         for (int64_t d = first; d >= last; d--) {
             float *row = sines_of(span->distances, d);
-            row[k] = (float)sin((double)d * frequency);
-            row[half + k] = (float)cos((double)d * frequency);
+            double sine, cosine;
+            exact_sin_cos((double)d * frequency, &sine, &cosine);
+            row[k] = (float)sine;
+            row[half + k] = (float)cosine;
         }
     }
 }
