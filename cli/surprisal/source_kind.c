@@ -61,10 +61,11 @@ static bool is_given(const struct string_list *columns, const char *name, size_t
     return false;
 }
 
-/* Whether the line is a header with a column of texts. */
+/* Whether the line is a header with a column of texts.  R's write.table puts quotes and blanks. */
 static bool is_header(const char *line, size_t length, const struct string_list *columns) {
+    const char *const separators = length > 0 && *line == '"' ? ",;\t " : ",;\t";
     for (size_t i = 0, n; i <= length; i += n + 1) {
-        for (n = 0; i + n < length && !strchr(",;\t", line[i + n]);)
+        for (n = 0; i + n < length && !strchr(separators, line[i + n]);)
             n++;
         const char *name = line + i;
         size_t kept = n;
@@ -126,20 +127,52 @@ static bool ends_sentence(const char *text, size_t length) {
     return false;
 }
 
+/* A regular file of which only the beginning is looked at; `file` is NULL for all else: to open a
+ * pipe would wait for its writer, and end it then. */
+struct glance {
+    FILE *file;
+    int handle; /* of the path, or -1 */
+    off_t at;   /* where the handle stands: a copy shares its place */
+};
+
+static struct glance glance_at(const char *path) {
+    struct glance g = {.handle = handle_of(path), .at = -1};
+    struct stat about;
+    const bool regular = (g.handle >= 0 ? fstat(g.handle, &about) : stat(path, &about)) == 0 &&
+                         S_ISREG(about.st_mode);
+    const int copy = !regular        ? -1
+                     : g.handle >= 0 ? dup(g.handle)
+                                     : open(path, O_RDONLY | O_CLOEXEC);
+    g.at = copy >= 0 ? lseek(copy, 0, SEEK_CUR) : -1;
+    g.file = g.at >= 0 ? fdopen(copy, "r") : NULL;
+    if (!g.file && copy >= 0)
+        close(copy);
+    return g;
+}
+
+static void glance_end(struct glance *g) {
+    if (g->file)
+        fclose(g->file);
+    if (g->handle >= 0 && g->at >= 0)
+        lseek(g->handle, g->at, SEEK_SET);
+}
+
+bool source_has_header(const char *path, const struct string_list *columns) {
+    struct glance g = glance_at(path);
+    char line[4096];
+    const size_t n = g.file && fgets(line, sizeof line, g.file) ? strcspn(line, "\n") : 0;
+    glance_end(&g);
+    return n > 0 && begins_as_table(line, n, columns);
+}
+
 bool source_has_sentences(const char *path) {
-    const int handle = handle_of(path);
-    struct stat about; /* to open a pipe would wait for its writer, and end it then */
-    const bool regular =
-        (handle >= 0 ? fstat(handle, &about) : stat(path, &about)) == 0 && S_ISREG(about.st_mode);
-    const int copy = !regular ? -1 : handle >= 0 ? dup(handle) : open(path, O_RDONLY | O_CLOEXEC);
-    const off_t at = copy >= 0 ? lseek(copy, 0, SEEK_CUR) : -1;
-    FILE *file = at >= 0 ? fdopen(copy, "r") : NULL;
+    struct glance g = glance_at(path);
     char line[4 * SENTENCE + 8]; /* characters have at most four bytes */
     size_t n = 0, sentences = 0;
-    bool good = file;
-    while (good && fgets(line, sizeof line, file)) {
+    bool good = g.file;
+    while (good && fgets(line, sizeof line, g.file)) {
         size_t length = strcspn(line, "\n"), characters = 0;
-        good = line[length] == '\n' || feof(file); /* else it is longer */
+        good = line[length] == '\n' || feof(g.file); /* else it is longer */
         while (length > 0 && isspace((unsigned char)line[length - 1]))
             length--;
         for (size_t i = 0; i < length; i++)
@@ -148,11 +181,6 @@ bool source_has_sentences(const char *path) {
         n++;
         sentences += ends_sentence(line, length);
     }
-    if (file)
-        fclose(file);
-    else if (copy >= 0)
-        close(copy);
-    if (handle >= 0 && at >= 0)
-        lseek(handle, at, SEEK_SET); /* a copy shares its place */
+    glance_end(&g);
     return good && n >= LEAST_SENTENCES && 10 * sentences >= 9 * n;
 }

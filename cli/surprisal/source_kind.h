@@ -11,6 +11,9 @@
 bool source_is_table(const char *path, const struct string_list *columns,
                      const struct input_form *form, bool *is_table);
 
+/* Whether the text at `path` begins as a table does. */
+bool source_has_header(const char *path, const struct string_list *columns);
+
 /* Whether each line of the text at `path` looks like a sentence by itself. */
 bool source_has_sentences(const char *path);
 

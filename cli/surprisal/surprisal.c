@@ -67,6 +67,11 @@ static bool open_file(struct surprisal *s, const char *path) {
         file->table = s->items.n;
         if (!items_add(&s->items, path, &o->common.form))
             return false;
+    } else if (!o->lines && source_has_header(path, &o->columns)) {
+        terminal_note(
+            "%s: begins as a table does, but its name's ending says that it is text; as a "
+            "table: txl surprisal - < %s",
+            path, path);
     } else if (!o->lines && !o->common.unwrap && source_has_sentences(path)) {
         terminal_note("%s: each line looks like a sentence by itself, but is read after the lines "
                       "before it; --lines scores each line alone",
