@@ -4,6 +4,7 @@
 #include "cli/io/terminal.h"
 #include "lib/base/error.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +65,7 @@ static bool remember_name(struct buffer *used, const char *name) {
 
 /* Adds the name of a column to the header, or as the key of an object. */
 static bool put_name(struct table *table, struct buffer *keys, const char *name, size_t length) {
+    table->n_column++;
     if (table->form != TABLE_OBJECTS) {
         table_text(table, name, length);
         return true;
@@ -158,7 +160,7 @@ void table_take_back(struct table *table) {
         return;
     table->in_row = false;
     table->name = table->names;
-    table->n_partial = 0;
+    table->n_partial = table->n_field = 0;
     if (table->mark < 0 || fflush(table->file.stream) != 0)
         return;
     if (ftruncate(outfile_handle(&table->file), table->mark) == 0)
@@ -169,6 +171,7 @@ void table_take_back(struct table *table) {
 
 static void begin_field(struct table *table) {
     FILE *stream = table->out;
+    table->n_field++;
     if (table->form == TABLE_OBJECTS)
         fprintf(stream, "%s%s", table->in_row ? "," : "{", table->name);
     else if (table->in_row)
@@ -197,6 +200,8 @@ void table_unknown(struct table *table) {
 
 txl_status table_end_row(struct table *table) {
     struct held_rows *held = &table->held;
+    assert(table->n_field == table->n_column);
+    table->n_field = 0;
     fputs(table->form == TABLE_OBJECTS ? "}\n" : "\n", table->out);
     table->in_row = false;
     table->name = table->names;
@@ -329,6 +334,7 @@ static void leave_room(struct table *table, const struct own_columns *own, size_
                                             .name = table->name,
                                             .in_row = table->in_row};
     table->in_row = true;
+    table->n_field += own->n;
     for (size_t i = 0; i < own->n && table->form == TABLE_OBJECTS; i++)
         table->name += strlen(table->name) + 1;
 }
@@ -373,6 +379,7 @@ txl_status table_repeat(struct table *table, const struct own_columns *own) {
         }
     table->in_row = false;
     table->name = table->names;
+    table->n_field = 0;
     free(held.text);
     free(held.rows);
     return good ? TXL_OK : TXL_STOPPED;

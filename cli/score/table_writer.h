@@ -35,9 +35,10 @@ struct own_columns {
 struct table {
     struct outfile file; /* stream is NULL: there is no table */
     enum table_form form;
-    FILE *out;        /* where rows go: to the file, or to what is held */
-    char *names;      /* keys of the objects with their colons, each ended by NUL */
-    const char *name; /* of the next field of a row */
+    FILE *out;                /* where rows go: to the file, or to what is held */
+    char *names;              /* keys of the objects with their colons, each ended by NUL */
+    const char *name;         /* of the next field of a row */
+    size_t n_column, n_field; /* of the header, and of the row so far */
     bool in_row;
     bool verbatim;       /* a backslash is not escaped */
     struct buffer field; /* the current text, escaped */
