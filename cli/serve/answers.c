@@ -81,8 +81,8 @@ static size_t end_at(const struct buffer *token_ends, size_t i) {
     return end;
 }
 
-size_t answer_token_end(const struct row *r, size_t token) {
-    return end_at(&r->prompt_ends, token);
+size_t answer_token_end(const struct slot *slot, size_t token) {
+    return end_at(&slot->prompt_ends, token);
 }
 
 /* Token i of a text with the ends of its tokens. */
@@ -91,26 +91,26 @@ static struct piece piece_at(const struct buffer *text, const struct buffer *tok
     return (struct piece){text->data ? text->data + begin : "", end_at(token_ends, i) - begin};
 }
 
-static int32_t id_of(const struct row *r, size_t token) {
-    size_t prompt = row_prompt_tokens(r);
-    return token < prompt ? r->ids[token + r->n_before] : r->made.ids[token - prompt];
+static int32_t id_of(const struct slot *slot, size_t token) {
+    size_t prompt = slot_prompt_tokens(slot);
+    return token < prompt ? slot->ids[token + slot->n_before] : slot->made.ids[token - prompt];
 }
 
-static struct piece piece_of(const struct row *r, size_t token) {
-    size_t prompt = row_prompt_tokens(r);
-    return token < prompt ? piece_at(&r->prompt_text, &r->prompt_ends, token)
-                          : piece_at(&r->spelled, &r->ends, token - prompt);
+static struct piece piece_of(const struct slot *slot, size_t token) {
+    size_t prompt = slot_prompt_tokens(slot);
+    return token < prompt ? piece_at(&slot->prompt_text, &slot->prompt_ends, token)
+                          : piece_at(&slot->spelled, &slot->ends, token - prompt);
 }
 
 /* The last byte of the text before the token, 0: none. */
-static char tail_before(const struct row *r, size_t token) {
-    size_t prompt = row_prompt_tokens(r);
-    const struct buffer *text = token < prompt ? &r->prompt_text : &r->spelled;
-    const struct piece piece = piece_of(r, token);
+static char tail_before(const struct slot *slot, size_t token) {
+    size_t prompt = slot_prompt_tokens(slot);
+    const struct buffer *text = token < prompt ? &slot->prompt_text : &slot->spelled;
+    const struct piece piece = piece_of(slot, token);
     if (piece.text > text->data && text->data)
         return piece.text[-1];
-    return token >= prompt && r->prompt_text.length > 0
-               ? r->prompt_text.data[r->prompt_text.length - 1]
+    return token >= prompt && slot->prompt_text.length > 0
+               ? slot->prompt_text.data[slot->prompt_text.length - 1]
                : 0;
 }
 
@@ -149,18 +149,19 @@ static json_t *spell(const struct token_spelling *t, int32_t id, const struct pi
     return string;
 }
 
-json_t *answer_token(const struct token_spelling *t, const struct row *r, size_t token) {
-    const struct piece piece = piece_of(r, token);
-    return spell(t, id_of(r, token), &piece);
+json_t *answer_token(const struct token_spelling *t, const struct slot *slot, size_t token) {
+    const struct piece piece = piece_of(slot, token);
+    return spell(t, id_of(slot, token), &piece);
 }
 
 /* ---- The likeliest ------------------------------------------------------------------------- */
 
-static json_t *spell_alternative(const struct token_spelling *t, const struct row *r, size_t token,
-                                 int32_t id) {
+static json_t *spell_alternative(const struct token_spelling *t, const struct slot *slot,
+                                 size_t token, int32_t id) {
     struct buffer text = {0};
-    const struct text_end end = {
-        .id = token > 0 ? id_of(r, token - 1) : 0, .n = token > 0, .tail = tail_before(r, token)};
+    const struct text_end end = {.id = token > 0 ? id_of(slot, token - 1) : 0,
+                                 .n = token > 0,
+                                 .tail = tail_before(slot, token)};
     bool good = text_of_token(t->scratch, &end, id, &text);
     const struct piece piece = {text.data ? text.data : "", text.length};
     json_t *string = good ? spell(t, id, &piece) : NULL;
@@ -180,31 +181,32 @@ static bool add_name(json_t *top, json_t *name, float logprob) {
     return good;
 }
 
-json_t *answer_top(const struct token_spelling *t, const struct row *r, size_t token) {
-    const struct token_scores *s = &r->scores;
-    size_t place = row_score_of(r, token);
+json_t *answer_top(const struct token_spelling *t, const struct slot *slot, size_t token) {
+    const struct token_scores *s = &slot->scores;
+    size_t place = slot_score_of(slot, token);
     if (isnan(s->logprob[place]))
         return json_null();
     json_t *top = json_object();
-    int32_t own = id_of(r, token);
-    bool good = top && add_name(top, answer_token(t, r, token), s->logprob[place]);
+    int32_t own = id_of(slot, token);
+    bool good = top && add_name(top, answer_token(t, slot, token), s->logprob[place]);
     for (size_t i = place * s->k; i < (place + 1) * s->k && good; i++)
         if (s->top_ids[i] != own)
-            good = add_name(top, spell_alternative(t, r, token, s->top_ids[i]), s->top_logprobs[i]);
+            good =
+                add_name(top, spell_alternative(t, slot, token, s->top_ids[i]), s->top_logprobs[i]);
     return output_json_if(good, top);
 }
 
 /* The lists of log-probabilities, in the order of their names. */
 enum { TOKENS, OWN, TOP, OFFSETS, IDS, N_LISTS };
 
-static bool list_token(const struct token_spelling *t, const struct row *r,
+static bool list_token(const struct token_spelling *t, const struct slot *slot,
                        struct buffer lists[N_LISTS]) {
-    json_t *values[N_LISTS] = {[TOKENS] = answer_token(t, r, r->listed),
-                               [OWN] =
-                                   answer_logprob(r->scores.logprob[row_score_of(r, r->listed)]),
-                               [TOP] = answer_top(t, r, r->listed),
-                               [OFFSETS] = json_integer((json_int_t)r->listed_end),
-                               [IDS] = json_integer(id_of(r, r->listed))};
+    json_t *values[N_LISTS] = {
+        [TOKENS] = answer_token(t, slot, slot->listed),
+        [OWN] = answer_logprob(slot->scores.logprob[slot_score_of(slot, slot->listed)]),
+        [TOP] = answer_top(t, slot, slot->listed),
+        [OFFSETS] = json_integer((json_int_t)slot->listed_end),
+        [IDS] = json_integer(id_of(slot, slot->listed))};
     bool good = true;
     for (size_t i = 0; i < N_LISTS; i++) {
         good = good && (lists[i].length == 0 || answer_append(&lists[i], ","));
@@ -213,17 +215,17 @@ static bool list_token(const struct token_spelling *t, const struct row *r,
     return good;
 }
 
-bool answer_logprobs(const struct token_spelling *t, struct row *r, size_t end,
+bool answer_logprobs(const struct token_spelling *t, struct slot *slot, size_t end,
                      struct buffer *out) {
     static const char *const names[N_LISTS] = {"{\"tokens\":[", "],\"token_logprobs\":[",
                                                "],\"top_logprobs\":[", "],\"text_offset\":[",
                                                "],\"token_ids\":["};
     struct buffer lists[N_LISTS] = {0};
     bool good = true;
-    for (; r->listed < end && good; r->listed++) {
-        const struct piece piece = piece_of(r, r->listed);
-        good = list_token(t, r, lists);
-        r->listed_end += answer_characters(piece.text, piece.length);
+    for (; slot->listed < end && good; slot->listed++) {
+        const struct piece piece = piece_of(slot, slot->listed);
+        good = list_token(t, slot, lists);
+        slot->listed_end += answer_characters(piece.text, piece.length);
     }
     for (size_t i = 0; i < N_LISTS; i++) {
         good = good && answer_append(out, names[i]) &&

@@ -3,7 +3,7 @@
 #define CLI_ANSWERS_H
 
 #include "request.h"
-#include "row.h"
+#include "slot.h"
 
 #include <jansson.h>
 
@@ -32,20 +32,20 @@ struct token_spelling {
 };
 
 /* Where in the prompt's text one of its tokens ends. */
-size_t answer_token_end(const struct row *row, size_t token);
+size_t answer_token_end(const struct slot *slot, size_t token);
 
-/* The spelling of a token of the row's answer: its text, or "bytes:\x.." where that is no whole
+/* The spelling of a token of the slot's answer: its text, or "bytes:\x.." where that is no whole
  * UTF-8. */
-json_t *answer_token(const struct token_spelling *spelling, const struct row *row, size_t token);
+json_t *answer_token(const struct token_spelling *spelling, const struct slot *slot, size_t token);
 
 /* The likeliest in a token's place, by their text: of several with the same text the likeliest; and
  * the token itself.  Null where nothing was before it. */
-json_t *answer_top(const struct token_spelling *spelling, const struct row *row, size_t token);
+json_t *answer_top(const struct token_spelling *spelling, const struct slot *slot, size_t token);
 
 /* Writes the log-probabilities of the tokens not yet listed, up to `end`, as OpenAI has
  * them; they are listed then.  Token by token: as objects all of them would take ten times as much
  * memory. False when memory is short. */
-bool answer_logprobs(const struct token_spelling *spelling, struct row *row, size_t end,
+bool answer_logprobs(const struct token_spelling *spelling, struct slot *slot, size_t end,
                      struct buffer *out);
 
 /* Code points of text[length], or what is left of them behind a cut. */

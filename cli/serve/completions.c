@@ -36,21 +36,21 @@ static json_t *usage(const struct job *job) {
                      (json_int_t)(job->c.n_ids + job->made));
 }
 
-static json_t *finish_reason(const struct row *r) {
-    const char *done = r->text.done;
-    return r->state != ROW_DONE ? json_null()
-                                : json_string(strcmp(done, "length") == 0 ? "length" : "stop");
+static json_t *finish_reason(const struct slot *slot) {
+    const char *done = slot->text.done;
+    return slot->state != SLOT_DONE ? json_null()
+                                    : json_string(strcmp(done, "length") == 0 ? "length" : "stop");
 }
 
 /* vLLM's: the string that ended the text, or why it ended; null where its length did. */
-static json_t *stop_reason(const struct row *r) {
-    const char *done = r->text.done;
-    if (r->state != ROW_DONE || strcmp(done, "length") == 0)
+static json_t *stop_reason(const struct slot *slot) {
+    const char *done = slot->text.done;
+    if (slot->state != SLOT_DONE || strcmp(done, "length") == 0)
         return json_null();
     if (strcmp(done, "stop") != 0)
         return json_string(done);
     const struct stop *longest = NULL;
-    const struct stop_search *search = &r->text.stops;
+    const struct stop_search *search = &slot->text.stops;
     for (size_t i = 0; i < search->n; i++) {
         const struct stop *stop = &search->stops[i];
         if (stop->matched == stop->length && (!longest || stop->length > longest->length))
@@ -60,32 +60,32 @@ static json_t *stop_reason(const struct row *r) {
 }
 
 /* Tokens of the answer up to now; with echo also those of the prompt that are read. */
-static size_t tokens_so_far(const struct row *r) {
-    return row_prompt_tokens(r) + r->made.n;
+static size_t tokens_so_far(const struct slot *slot) {
+    return slot_prompt_tokens(slot) + slot->made.n;
 }
 
 /* Without echo the prompt's tokens are passed over, but their text counts. */
-static void skip_prompt(const struct job *job, struct row *r) {
-    if (job->c.echo || r->listed > 0)
+static void skip_prompt(const struct job *job, struct slot *slot) {
+    if (job->c.echo || slot->listed > 0)
         return;
-    r->listed = row_prompt_tokens(r);
-    r->listed_end = answer_characters(r->prompt_text.data, r->prompt_text.length);
+    slot->listed = slot_prompt_tokens(slot);
+    slot->listed_end = answer_characters(slot->prompt_text.data, slot->prompt_text.length);
 }
 
 /* A choice with `length` bytes of the text; of a stream what is new.  With the log-probabilities of
  * the tokens up to `end` (NONE: without), if they were asked for. */
-static bool write_choice(const struct job *job, struct row *r, const char *text, size_t length,
+static bool write_choice(const struct job *job, struct slot *slot, const char *text, size_t length,
                          size_t end, bool last, struct buffer *out) {
     const struct token_spelling spelling = spelling_of(job);
-    size_t index = r->prompt * (size_t)job->c.n + r->number;
-    skip_prompt(job, r);
+    size_t index = slot->prompt * (size_t)job->c.n + slot->number;
+    skip_prompt(job, slot);
     bool good = answer_open(out, json_pack("{s:I, s:o, s:o, s:o}", "index", (json_int_t)index,
                                            "text", output_json_bytes(text, length), "finish_reason",
-                                           last ? finish_reason(r) : json_null(), "stop_reason",
-                                           last ? stop_reason(r) : json_null()));
+                                           last ? finish_reason(slot) : json_null(), "stop_reason",
+                                           last ? stop_reason(slot) : json_null()));
     good = good && answer_append(out, ",\"logprobs\":");
     if (end != NONE && job->c.top >= 0)
-        good = good && answer_logprobs(&spelling, r, end, out);
+        good = good && answer_logprobs(&spelling, slot, end, out);
     else
         good = good && answer_append(out, "null");
     return good && answer_append(out, "}");
@@ -93,13 +93,14 @@ static bool write_choice(const struct job *job, struct row *r, const char *text,
 
 /* ---- The whole answer ---------------------------------------------------------------------- */
 
-static bool write_whole(const struct job *job, struct row *r, struct buffer *out) {
+static bool write_whole(const struct job *job, struct slot *slot, struct buffer *out) {
     struct buffer text = {0};
-    const struct buffer *made = &r->text.output;
-    bool good = !job->c.echo || buffer_append(&text, r->prompt_text.data, r->prompt_text.length);
-    good =
-        good && buffer_append(&text, made->data, made->length) &&
-        write_choice(job, r, text.data ? text.data : "", text.length, tokens_so_far(r), true, out);
+    const struct buffer *made = &slot->text.output;
+    bool good =
+        !job->c.echo || buffer_append(&text, slot->prompt_text.data, slot->prompt_text.length);
+    good = good && buffer_append(&text, made->data, made->length) &&
+           write_choice(job, slot, text.data ? text.data : "", text.length, tokens_so_far(slot),
+                        true, out);
     buffer_free(&text);
     return good;
 }
@@ -144,9 +145,9 @@ static bool send_usage(struct job *job) {
 /* Keeps what a later request may go on from. */
 static bool keep_texts(struct job *job) {
     bool good = true;
-    for (size_t i = 0; i < job->n_row && good; i++) {
+    for (size_t i = 0; i < job->n_slot && good; i++) {
         struct former_text former;
-        good = row_former_text(&job->rows[i], &former);
+        good = slot_former_text(&job->slots[i], &former);
         if (good)
             former_texts_keep(&job->work->former_texts, job->name, i, &former);
     }
@@ -160,8 +161,8 @@ static bool finish(struct job *job) {
     if (job->c.stream)
         return send_usage(job);
     bool good = open_answer(job, &out);
-    for (size_t i = 0; i < job->n_row && good; i++)
-        good = (i == 0 || answer_append(&out, ",")) && write_whole(job, &job->rows[i], &out);
+    for (size_t i = 0; i < job->n_slot && good; i++)
+        good = (i == 0 || answer_append(&out, ",")) && write_whole(job, &job->slots[i], &out);
     good = good && write_end(job, &out);
     if (good)
         job_answer_text(job, &out);
@@ -171,58 +172,59 @@ static bool finish(struct job *job) {
 
 /* ---- Events -------------------------------------------------------------------------------- */
 
-static bool send_choice(struct job *job, struct row *r, const char *text, size_t length, size_t end,
-                        bool last) {
+static bool send_choice(struct job *job, struct slot *slot, const char *text, size_t length,
+                        size_t end, bool last) {
     struct buffer out = {0};
-    bool good = open_answer(job, &out) && write_choice(job, r, text, length, end, last, &out) &&
+    bool good = open_answer(job, &out) && write_choice(job, slot, text, length, end, last, &out) &&
                 answer_append(&out, "]}") && job_send_text(job, &out);
     buffer_free(&out);
     return good;
 }
 
 /* The prompt is the first event of a text, if it is no long one. */
-static bool send_prompt(struct job *job, struct row *r) {
-    r->opened = true;
+static bool send_prompt(struct job *job, struct slot *slot) {
+    slot->opened = true;
     if (!job->c.echo)
         return true;
-    return send_choice(job, r, r->prompt_text.data ? r->prompt_text.data + r->text_sent : "",
-                       r->prompt_text.length - r->text_sent, row_prompt_tokens(r), false);
+    return send_choice(job, slot,
+                       slot->prompt_text.data ? slot->prompt_text.data + slot->text_sent : "",
+                       slot->prompt_text.length - slot->text_sent, slot_prompt_tokens(slot), false);
 }
 
 /* Sends what was read of a long prompt, in whole characters. */
-static bool send_read(struct job *job, struct row *r) {
-    const struct buffer *text = &r->prompt_text;
-    size_t scored = r->scores.n > r->n_before ? r->scores.n - r->n_before : 0;
-    if (scored <= r->listed)
+static bool send_read(struct job *job, struct slot *slot) {
+    const struct buffer *text = &slot->prompt_text;
+    size_t scored = slot->scores.n > slot->n_before ? slot->scores.n - slot->n_before : 0;
+    if (scored <= slot->listed)
         return true;
-    size_t begin = r->text_sent, end = smaller(answer_token_end(r, scored - 1), text->length);
+    size_t begin = slot->text_sent, end = smaller(answer_token_end(slot, scored - 1), text->length);
     if (end == text->length)
         end = complete_characters(text);
     while (end > begin && end < text->length && ((unsigned char)text->data[end] & 0xC0) == 0x80)
         end--;
-    r->text_sent = end > begin ? end : begin;
-    return send_choice(job, r, text->data ? text->data + begin : "", r->text_sent - begin, scored,
-                       false);
+    slot->text_sent = end > begin ? end : begin;
+    return send_choice(job, slot, text->data ? text->data + begin : "", slot->text_sent - begin,
+                       scored, false);
 }
 
 /* Sends the new text, in whole characters, and the new tokens; then the last event. */
-static bool send_new(struct job *job, struct row *r) {
-    struct buffer *text = &r->text.output;
-    bool done = r->state == ROW_DONE;
+static bool send_new(struct job *job, struct slot *slot) {
+    struct buffer *text = &slot->text.output;
+    bool done = slot->state == SLOT_DONE;
     bool good = true;
-    if (r->state == ROW_READING)
-        return !r->in_parts || send_read(job, r);
-    if (!r->opened)
-        good = send_prompt(job, r);
+    if (slot->state == SLOT_READING)
+        return !slot->in_parts || send_read(job, slot);
+    if (!slot->opened)
+        good = send_prompt(job, slot);
     size_t length = done ? text->length : complete_characters(text);
-    size_t end = tokens_so_far(r);
-    skip_prompt(job, r);
-    bool news = length > 0 || (job->c.top >= 0 && end > r->listed);
+    size_t end = tokens_so_far(slot);
+    skip_prompt(job, slot);
+    bool news = length > 0 || (job->c.top >= 0 && end > slot->listed);
     if (good && news) {
-        good = send_choice(job, r, text->data ? text->data : "", length, end, false);
+        good = send_choice(job, slot, text->data ? text->data : "", length, end, false);
         buffer_drop(text, length);
     }
-    return good && (!done || send_choice(job, r, "", 0, NONE, true));
+    return good && (!done || send_choice(job, slot, "", 0, NONE, true));
 }
 
 static const struct job_kind kind = {.send = send_new, .finish = finish};
@@ -265,7 +267,7 @@ bool completions_take(struct work *work, struct exchange *exchange,
     good = good && job_choose_model(job, job->c.learned, false, problem);
     good = good && (sampling_seed(INTEGER_UNSET, &job->name) ||
                     problem_set(problem, 500, NULL, "cannot draw a name"));
-    good = good && job_open_rows(job, job->c.echo && job->c.top >= 0, false, problem);
+    good = good && job_open_slots(job, job->c.echo && job->c.top >= 0, false, problem);
     if (good && job->c.ignored.length > 1)
         work->http->mark(exchange, "X-Txl-Ignored", job->c.ignored.data);
     return work_take(work, job, good, problem);

@@ -147,8 +147,8 @@ static bool read_request(struct job *job, const json_t *body, struct problem *pr
 
 /* ---- The answer ---------------------------------------------------------------------------- */
 
-static struct item *item_of(const struct job *job, const struct row *row) {
-    return &((struct scoring *)job->more)->items[row->prompt];
+static struct item *item_of(const struct job *job, const struct slot *slot) {
+    return &((struct scoring *)job->more)->items[slot->prompt];
 }
 
 /* Null for NAN. */
@@ -157,9 +157,9 @@ static json_t *real(double value) {
 }
 
 /* Where the token stands in the text without its bars; the symbol that closes it has no bytes. */
-static struct place place_of(const struct job *job, const struct row *row, size_t token) {
-    const struct item *item = item_of(job, row);
-    const struct prompt_tokens *t = row->tokens;
+static struct place place_of(const struct job *job, const struct slot *slot, size_t token) {
+    const struct item *item = item_of(job, slot);
+    const struct prompt_tokens *t = slot->tokens;
     size_t length = item->regions.text.length;
     size_t begin = t->begins[token] < item->n_before ? 0 : t->begins[token] - item->n_before;
     size_t end = t->ends[token] - item->n_before;
@@ -168,72 +168,74 @@ static struct place place_of(const struct job *job, const struct row *row, size_
     return (struct place){.offset = begin, .bytes = end - begin};
 }
 
-static json_t *token_object(const struct job *job, const struct row *row, size_t token) {
-    const struct token_scores *scores = &row->scores;
+static json_t *token_object(const struct job *job, const struct slot *slot, size_t token) {
+    const struct token_scores *scores = &slot->scores;
     const struct scoring *s = job->more;
     const struct token_spelling spelling = {.model = job->work->model.handle,
                                             .scratch = job->rules.scratch};
-    const struct place place = place_of(job, row, token);
-    size_t at = row_score_of(row, token), length;
-    int32_t id = row->ids[at];
+    const struct place place = place_of(job, slot, token);
+    size_t at = slot_score_of(slot, token), length;
+    int32_t id = slot->ids[at];
     const char *symbol = txl_model_symbol(spelling.model, id, &length);
     double nats = -(double)scores->logprob[at];
     json_t *object = json_pack(
         "{s:I, s:I, s:i, s:o, s:o, s:o, s:o, s:i}", "offset", (json_int_t)place.offset, "length",
         (json_int_t)place.bytes, "id", (int)id, "token", output_json_bytes(symbol, length), "text",
-        output_json_bytes(item_of(job, row)->regions.text.data + place.offset, (size_t)place.bytes),
+        output_json_bytes(item_of(job, slot)->regions.text.data + place.offset,
+                          (size_t)place.bytes),
         "nats", real(nats), "entropy", real((double)scores->entropy[at]), "rank",
         (int)scores->rank[at]);
     if (object && scores->of && model_unit(spelling.model) == TXL_UNIT_PIECE)
         json_object_set_new(object, "begins", real((double)scores->begins[at]));
     bool good = !s->lists_top || !object ||
-                json_object_set_new(object, "top", answer_top(&spelling, row, token)) == 0;
+                json_object_set_new(object, "top", answer_top(&spelling, slot, token)) == 0;
     return output_json_if(good, object);
 }
 
 /* Without boundaries, whatever their place, as bits_end of txl surprisal. */
-static bool is_listed(const struct job *job, const struct row *row, size_t token) {
+static bool is_listed(const struct job *job, const struct slot *slot, size_t token) {
     const struct scoring *s = job->more;
-    size_t at = row_score_of(row, token);
-    return !isnan(row->scores.logprob[at]) &&
-           !(s->no_eos && row->ids[at] == txl_model_eos(job->work->model.handle));
+    size_t at = slot_score_of(slot, token);
+    return !isnan(slot->scores.logprob[at]) &&
+           !(s->no_eos && slot->ids[at] == txl_model_eos(job->work->model.handle));
 }
 
 /* The tokens of the text up to `end` that are not yet listed. */
-static bool write_tokens(const struct job *job, struct row *row, size_t end, struct buffer *out) {
+static bool write_tokens(const struct job *job, struct slot *slot, size_t end, struct buffer *out) {
     bool good = answer_append(out, "["), some = false;
-    row->listed = row->listed > item_of(job, row)->first ? row->listed : item_of(job, row)->first;
-    for (; row->listed < end && good; row->listed++) {
-        if (!is_listed(job, row, row->listed))
+    slot->listed =
+        slot->listed > item_of(job, slot)->first ? slot->listed : item_of(job, slot)->first;
+    for (; slot->listed < end && good; slot->listed++) {
+        if (!is_listed(job, slot, slot->listed))
             continue;
         good = (!some || answer_append(out, ",")) &&
-               answer_write(out, token_object(job, row, row->listed));
+               answer_write(out, token_object(job, slot, slot->listed));
         some = true;
     }
     return good && answer_append(out, "]");
 }
 
 /* Sums the tokens over the regions; returns the sum of all. */
-static double sum_regions(const struct job *job, const struct row *row) {
-    struct item *item = item_of(job, row);
+static double sum_regions(const struct job *job, const struct slot *slot) {
+    struct item *item = item_of(job, slot);
     const struct regions *regions = &item->regions;
     const txl_model *model = job->work->model.handle;
     double sum = 0;
-    for (size_t i = item->first; i < row_prompt_tokens(row); i++) {
-        size_t at = row_score_of(row, i);
-        const struct place place = place_of(job, row, i);
+    for (size_t i = item->first; i < slot_prompt_tokens(slot); i++) {
+        size_t at = slot_score_of(slot, i);
+        const struct place place = place_of(job, slot, i);
         const uint64_t end = place.offset + place.bytes;
         const size_t solid = regions_solid(regions, (size_t)place.offset);
-        if (!is_listed(job, row, i))
+        if (!is_listed(job, slot, i))
             continue;
         const bool closes =
-            row->ids[at] == txl_model_eos(model) && end >= regions->text.length && solid >= end;
+            slot->ids[at] == txl_model_eos(model) && end >= regions->text.length && solid >= end;
         const size_t byte = solid < regions->text.length ? solid : (size_t)place.offset;
         struct region *region = &regions->list[closes ? 0 : regions_at(regions, byte)];
         region->tokens++;
-        region->unknown += row->ids[at] == txl_model_unk(model);
-        region->nats -= (double)row->scores.logprob[at];
-        sum -= (double)row->scores.logprob[at];
+        region->unknown += slot->ids[at] == txl_model_unk(model);
+        region->nats -= (double)slot->scores.logprob[at];
+        sum -= (double)slot->scores.logprob[at];
     }
     return sum;
 }
@@ -290,33 +292,33 @@ static txl_status add_word(void *context, const struct found_word *word, txl_err
     return TXL_OK;
 }
 
-static json_t *words_list(const struct job *job, const struct row *row) {
-    struct item *item = item_of(job, row);
+static json_t *words_list(const struct job *job, const struct slot *slot) {
+    struct item *item = item_of(job, slot);
     const txl_model *model = job->work->model.handle;
     struct word_list list = {&item->regions, json_array(), false};
     struct source source;
     txl_error error;
     uint64_t reached = 0;
     struct words words = {.model = model,
-                          .begins = row->scores.of,
+                          .begins = slot->scores.of,
                           .subwords = model_unit(model) == TXL_UNIT_PIECE,
                           .found = add_word,
                           .context = &list};
     source_of_text(&source, item->regions.text.data, item->regions.text.length);
     words_start(&words, &source, 1);
-    for (size_t i = item->first; i < row_prompt_tokens(row) && list.list; i++) {
-        const size_t at = row_score_of(row, i);
-        struct place place = place_of(job, row, i);
+    for (size_t i = item->first; i < slot_prompt_tokens(slot) && list.list; i++) {
+        const size_t at = slot_score_of(slot, i);
+        struct place place = place_of(job, slot, i);
         const uint64_t end = place.offset + place.bytes;
-        if (isnan(row->scores.logprob[at]))
+        if (isnan(slot->scores.logprob[at]))
             continue;
         place.share.bytes = end - reached;
         reached = end;
-        const struct scored token = {.id = row->ids[at], .place = &place};
-        const struct moment before = {.begins = words.begins ? (double)row->scores.begins[at] : 0};
+        const struct scored token = {.id = slot->ids[at], .place = &place};
+        const struct moment before = {.begins = words.begins ? (double)slot->scores.begins[at] : 0};
         const struct sums sums = {.tokens = 1,
-                                  .unknown = row->ids[at] == txl_model_unk(model),
-                                  .nats = -(double)row->scores.logprob[at]};
+                                  .unknown = slot->ids[at] == txl_model_unk(model),
+                                  .nats = -(double)slot->scores.logprob[at]};
         words_token(&words, &token, &sums, &before, &error); /* memory alone: it cannot fail */
     }
     words_end(&words, false, &error);
@@ -324,18 +326,18 @@ static json_t *words_list(const struct job *job, const struct row *row) {
 }
 
 /* What is known of a text at its end. */
-static bool write_item(const struct job *job, struct row *row, struct buffer *out) {
-    struct item *item = item_of(job, row);
-    double nats = sum_regions(job, row);
-    json_t *object =
-        json_pack("{s:I, s:O?, s:O?, s:o, s:f, s:f, s:I, s:o, s:o}", "index",
-                  (json_int_t)row->prompt, "item", item->item, "condition", item->condition, "text",
-                  output_json_bytes(item->regions.text.data ? item->regions.text.data : "",
-                                    item->regions.text.length),
-                  "nats", nats, "bits", nats / LN_2, "unknown", (json_int_t)row->tokens->unknown,
-                  "regions", regions_list(&item->regions), "words", words_list(job, row));
+static bool write_item(const struct job *job, struct slot *slot, struct buffer *out) {
+    struct item *item = item_of(job, slot);
+    double nats = sum_regions(job, slot);
+    json_t *object = json_pack(
+        "{s:I, s:O?, s:O?, s:o, s:f, s:f, s:I, s:o, s:o}", "index", (json_int_t)slot->prompt,
+        "item", item->item, "condition", item->condition, "text",
+        output_json_bytes(item->regions.text.data ? item->regions.text.data : "",
+                          item->regions.text.length),
+        "nats", nats, "bits", nats / LN_2, "unknown", (json_int_t)slot->tokens->unknown, "regions",
+        regions_list(&item->regions), "words", words_list(job, slot));
     return answer_open(out, object) && answer_append(out, ",\"tokens\":") &&
-           write_tokens(job, row, row_prompt_tokens(row), out) && answer_append(out, "}");
+           write_tokens(job, slot, slot_prompt_tokens(slot), out) && answer_append(out, "}");
 }
 
 static json_t *answer_object(const struct job *job) {
@@ -356,17 +358,17 @@ static json_t *answer_object(const struct job *job) {
 }
 
 /* Of a stream: the new tokens of a text, and at its end also its sums. */
-static bool send_new(struct job *job, struct row *row) {
-    size_t scored = row->scores.n > row->n_before ? row->scores.n - row->n_before : 0;
+static bool send_new(struct job *job, struct slot *slot) {
+    size_t scored = slot->scores.n > slot->n_before ? slot->scores.n - slot->n_before : 0;
     struct buffer out = {0};
     bool good = true;
-    if (row->state != ROW_DONE && (scored <= item_of(job, row)->first || scored <= row->listed))
+    if (slot->state != SLOT_DONE && (scored <= item_of(job, slot)->first || scored <= slot->listed))
         return true;
-    if (row->state == ROW_DONE)
-        good = write_item(job, row, &out);
+    if (slot->state == SLOT_DONE)
+        good = write_item(job, slot, &out);
     else
-        good = answer_open(&out, json_pack("{s:I}", "index", (json_int_t)row->prompt)) &&
-               answer_append(&out, ",\"tokens\":") && write_tokens(job, row, scored, &out) &&
+        good = answer_open(&out, json_pack("{s:I}", "index", (json_int_t)slot->prompt)) &&
+               answer_append(&out, ",\"tokens\":") && write_tokens(job, slot, scored, &out) &&
                answer_append(&out, "}");
     good = good && job_send_text(job, &out);
     buffer_free(&out);
@@ -378,8 +380,8 @@ static bool finish(struct job *job) {
     if (job->c.stream)
         return job_send(job, answer_object(job));
     bool good = answer_open(&out, answer_object(job)) && answer_append(&out, ",\"items\":[");
-    for (size_t i = 0; i < job->n_row && good; i++)
-        good = (i == 0 || answer_append(&out, ",")) && write_item(job, &job->rows[i], &out);
+    for (size_t i = 0; i < job->n_slot && good; i++)
+        good = (i == 0 || answer_append(&out, ",")) && write_item(job, &job->slots[i], &out);
     good = good && answer_append(&out, "]}");
     if (good)
         job_answer_text(job, &out);
@@ -410,6 +412,6 @@ bool score_take(struct work *work, struct exchange *exchange, const struct text_
         return problem_lacks_memory(problem);
     }
     job->c.options = *usual;
-    bool good = read_request(job, body, problem) && job_open_rows(job, true, true, problem);
+    bool good = read_request(job, body, problem) && job_open_slots(job, true, true, problem);
     return work_take(work, job, good, problem);
 }

@@ -20,7 +20,7 @@ static const size_t MOST_BEHIND = 1 << 20;
 enum { PING_SECONDS = 15 };
 /* Numbers of an answer that is written in a thread of its own. */
 enum { LONG_ANSWER = 1 << 13 };
-/* The most memory that rows may take together, and kept prefixes. */
+/* The most memory that slots may take together, and kept prefixes. */
 static const uint64_t ROWS_BYTES = (uint64_t)4 << 30, PREFIXES_BYTES = (uint64_t)2 << 30;
 
 /* ---- Answers ------------------------------------------------------------------------------- */
@@ -222,9 +222,9 @@ bool job_choose_model(struct job *job, const char *learned, bool compares,
 /* ---- The end of a job ---------------------------------------------------------------------- */
 
 void job_free(struct job *job) {
-    for (size_t i = 0; i < job->n_row; i++)
-        row_close(&job->rows[i]);
-    free(job->rows);
+    for (size_t i = 0; i < job->n_slot; i++)
+        slot_close(&job->slots[i]);
+    free(job->slots);
     if (job->kind->free)
         job->kind->free(job);
     learned_leave(job->work, job->learned);
@@ -236,7 +236,7 @@ void job_free(struct job *job) {
     free(job);
 }
 
-/* How the rows are drawn, as txl generate would. */
+/* How the slots are drawn, as txl generate would. */
 static bool open_rules(struct job *job, struct problem *problem) {
     struct request *c = &job->c;
     const struct work *w = job->work;
@@ -262,47 +262,47 @@ static bool open_rules(struct job *job, struct problem *problem) {
            problem_set(problem, 500, NULL, "%s", error.message);
 }
 
-bool job_open_rows(struct job *job, bool scoring, bool detailed, struct problem *problem) {
+bool job_open_slots(struct job *job, bool scoring, bool detailed, struct problem *problem) {
     struct request *c = &job->c;
     txl_error error;
     if (!open_rules(job, problem))
         return false;
     size_t n = c->n_prompt * (size_t)c->n;
-    job->rows = calloc(n, sizeof *job->rows);
-    if (!job->rows)
+    job->slots = calloc(n, sizeof *job->slots);
+    if (!job->slots)
         return problem_lacks_memory(problem);
-    for (job->n_row = 0; job->n_row < n;) {
-        struct row *row = &job->rows[job->n_row];
-        size_t prompt = job->n_row++ / (size_t)c->n;
-        *row = (struct row){.prompt = prompt,
-                            .number = (job->n_row - 1) % (size_t)c->n,
-                            .rules = &job->rules,
-                            .tokens = &c->prompts[prompt],
-                            .scoring = scoring,
-                            .in_parts =
-                                c->stream && scoring && is_much(c->prompts[prompt].list.n, c->top),
-                            .own_settings = job->own_settings,
-                            .top = c->top,
-                            .most = (uint64_t)c->max_tokens};
-        if (row->tokens->blank && job->after_blank.n == 0 &&
+    for (job->n_slot = 0; job->n_slot < n;) {
+        struct slot *slot = &job->slots[job->n_slot];
+        size_t prompt = job->n_slot++ / (size_t)c->n;
+        *slot = (struct slot){.prompt = prompt,
+                              .number = (job->n_slot - 1) % (size_t)c->n,
+                              .rules = &job->rules,
+                              .tokens = &c->prompts[prompt],
+                              .scoring = scoring,
+                              .in_parts = c->stream && scoring &&
+                                          is_much(c->prompts[prompt].list.n, c->top),
+                              .own_settings = job->own_settings,
+                              .top = c->top,
+                              .most = (uint64_t)c->max_tokens};
+        if (slot->tokens->blank && job->after_blank.n == 0 &&
             text_list_first(&job->after_blank, &job->rules.banned, job->work->model.handle, true,
                             &error))
             return problem_lacks_memory(problem);
-        row->first_banned = row->tokens->blank ? &job->after_blank : NULL;
-        row->scores.k = c->top > 0 ? (size_t)c->top : 0;
-        row->scores.detailed = detailed;
-        row->scores.of = detailed ? job->work->pool.begins : NULL;
-        if (row_open(row, &job->work->model, &c->former, c->special, &error))
+        slot->first_banned = slot->tokens->blank ? &job->after_blank : NULL;
+        slot->scores.k = c->top > 0 ? (size_t)c->top : 0;
+        slot->scores.detailed = detailed;
+        slot->scores.of = detailed ? job->work->pool.begins : NULL;
+        if (slot_open(slot, &job->work->model, &c->former, c->special, &error))
             return problem_set(problem, 500, NULL, "%s", error.message);
-        job->read += row_prompt_tokens(row);
+        job->read += slot_prompt_tokens(slot);
     }
     return true;
 }
 
-/* Takes the job's rows from those that are worked on. */
-static void forget_rows(struct work *w, const struct job *job) {
-    for (size_t i = 0; i < job->n_row; i++)
-        texts_remove(&w->texts, &job->rows[i].text);
+/* Takes the job's slots from those that are worked on. */
+static void forget_slots(struct work *w, const struct job *job) {
+    for (size_t i = 0; i < job->n_slot; i++)
+        texts_remove(&w->texts, &job->slots[i].text);
     size_t kept = 0;
     for (size_t i = 0; i < w->n_active; i++)
         if (w->active[i].job != job)
@@ -319,10 +319,10 @@ static void count_started(struct work *w, size_t n) {
 
 /* Nothing more is done for the job; it is freed in its turn. */
 static void end_job(struct work *w, struct job *job) {
-    forget_rows(w, job);
+    forget_slots(w, job);
     if (job->n_started == 0)
         count_started(w, 1);
-    job->n_started = job->n_row;
+    job->n_started = job->n_slot;
     job->over = true;
 }
 
@@ -353,11 +353,11 @@ static void fail_for_memory(struct job *job) {
 
 /* ---- Rows ---------------------------------------------------------------------------------- */
 
-/* The job of the fewest active rows that has more to start; the first of several.  NULL: none. */
+/* The job of the fewest active slots that has more to start; the first of several.  NULL: none. */
 static struct job *next_job(struct work *w) {
     struct job *best = NULL;
     for (struct job *job = w->jobs; job; job = job->next) {
-        bool has = job->n_started < job->n_row;
+        bool has = job->n_started < job->n_slot;
         if (has && (!best || job->n_started - job->n_done < best->n_started - best->n_done))
             best = job;
     }
@@ -365,9 +365,9 @@ static struct job *next_job(struct work *w) {
 }
 
 /* A session with other settings than the others is none of the pool. */
-static txl_status start_row(struct work *w, struct job *job, struct row *row, txl_error *error) {
+static txl_status start_slot(struct work *w, struct job *job, struct slot *slot, txl_error *error) {
     if (!job->own_settings)
-        return row_start(row, &w->pool, error);
+        return slot_start(slot, &w->pool, error);
     pool_drop_idle(&w->pool);
     struct session_pool other = w->pool;
     other.of = job->other ? job->other : w->model.handle;
@@ -375,22 +375,22 @@ static txl_status start_row(struct work *w, struct job *job, struct row *row, tx
     other.own_settings = true;
     other.prefixes = (struct prefix_cache){0};
     other.n_idle = 0;
-    return row_start(row, &other, error);
+    return slot_start(slot, &other, error);
 }
 
-static void start_rows(struct work *w) {
+static void start_slots(struct work *w) {
     struct job *job;
     txl_error error;
     while (w->n_active < w->parallel && (job = next_job(w))) {
-        struct row *row = &job->rows[job->n_started];
+        struct slot *slot = &job->slots[job->n_started];
         if (job->n_started++ == 0)
             count_started(w, 1);
-        txl_status status = start_row(w, job, row, &error);
+        txl_status status = start_slot(w, job, slot, &error);
         if (status) {
             fail_job_for(job, status, &error);
             continue;
         }
-        w->active[w->n_active++] = (struct active){job, row};
+        w->active[w->n_active++] = (struct active){job, slot};
         atomic_store(&w->sessions, w->n_active);
     }
 }
@@ -399,7 +399,7 @@ static void start_rows(struct work *w) {
 
 /* Whether to write the answer would hold up the texts of others. */
 static bool is_long(const struct job *job) {
-    return !job->begun && is_much(job->made + (job->rows[0].scoring ? job->read : 0), job->c.top);
+    return !job->begun && is_much(job->made + (job->slots[0].scoring ? job->read : 0), job->c.top);
 }
 
 /* In the thread of large answers. */
@@ -414,7 +414,7 @@ static void finish_long(void *context) {
     job_free(job);
 }
 
-/* All rows are done. */
+/* All slots are done. */
 static void finish_job(struct work *w, struct job *job) {
     if (!job->kind->finish(job)) {
         fail_for_memory(job);
@@ -439,34 +439,34 @@ static void hand_over(struct work *w) {
     }
 }
 
-/* What is to be sent of a row that went on, and what its end brings. */
-static void send_row(struct work *w, struct active a) {
+/* What is to be sent of a slot that went on, and what its end brings. */
+static void send_slot(struct work *w, struct active a) {
     struct job *job = a.job;
     if (job->over)
         return;
-    if (job->c.stream && !job->kind->send(job, a.row)) {
+    if (job->c.stream && !job->kind->send(job, a.slot)) {
         fail_for_memory(job);
         return;
     }
-    if (a.row->state != ROW_DONE)
+    if (a.slot->state != SLOT_DONE)
         return;
-    row_release_session(a.row, &w->pool);
-    job->made += a.row->made.n;
-    if (++job->n_done < job->n_row)
+    slot_release_session(a.slot, &w->pool);
+    job->made += a.slot->made.n;
+    if (++job->n_done < job->n_slot)
         return;
     job->is_long = is_long(job);
     if (!job->is_long)
         finish_job(w, job);
 }
 
-/* Forgets rows that are done. */
-static void sweep_rows(struct work *w) {
+/* Forgets slots that are done. */
+static void sweep_slots(struct work *w) {
     size_t kept = 0;
     for (size_t i = 0; i < w->n_active; i++)
-        if (w->active[i].row->state != ROW_DONE)
+        if (w->active[i].slot->state != SLOT_DONE)
             w->active[kept++] = w->active[i];
         else
-            texts_remove(&w->texts, &w->active[i].row->text);
+            texts_remove(&w->texts, &w->active[i].slot->text);
     w->n_active = kept;
     atomic_store(&w->sessions, kept);
 }
@@ -480,44 +480,44 @@ static bool read_some(struct work *w) {
     txl_error error;
     for (size_t i = 0; i < w->n_active; i++) {
         struct active a = w->active[(w->turn + i) % w->n_active];
-        if (a.row->state != ROW_READING || is_behind(w, a.job))
+        if (a.slot->state != SLOT_READING || is_behind(w, a.job))
             continue;
         w->turn = (w->turn + i + 1) % w->n_active;
-        size_t before = a.row->done;
-        txl_status status = row_read(a.row, &w->pool, &error);
-        atomic_fetch_add(&w->tokens_read, a.row->done - before);
+        size_t before = a.slot->done;
+        txl_status status = slot_read(a.slot, &w->pool, &error);
+        atomic_fetch_add(&w->tokens_read, a.slot->done - before);
         if (status)
             fail_job_for(a.job, status, &error);
         else
-            send_row(w, a);
-        if (!a.job->over && a.row->state == ROW_WRITING)
-            texts_add(&w->texts, &a.row->text);
+            send_slot(w, a);
+        if (!a.job->over && a.slot->state == SLOT_WRITING)
+            texts_add(&w->texts, &a.slot->text);
         return true;
     }
     return false;
 }
 
-/* What was drawn for a row, or why it failed. */
+/* What was drawn for a slot, or why it failed. */
 static void take_token(struct work *w, struct active a) {
-    struct text *text = &a.row->text;
+    struct text *text = &a.slot->text;
     if (text->status)
         fail_job_for(a.job, text->status, &text->error);
-    else if (!row_note(a.row))
+    else if (!slot_note(a.slot))
         fail_for_memory(a.job);
     else
-        send_row(w, a);
+        send_slot(w, a);
     atomic_fetch_add(&w->tokens_made, !text->status && !text->refused);
 }
 
-/* Draws a token for each row that writes, and feeds those that go on. */
+/* Draws a token for each slot that writes, and feeds those that go on. */
 static bool write_some(struct work *w) {
     struct active drawn[MOST_PARALLEL];
     size_t n = 0;
     for (size_t i = 0; i < w->n_active; i++)
-        w->active[i].row->text.paused = is_behind(w, w->active[i].job);
+        w->active[i].slot->text.paused = is_behind(w, w->active[i].job);
     texts_draw(&w->texts);
     for (size_t i = 0; i < w->n_active; i++)
-        if (w->active[i].row->text.drawn || w->active[i].row->text.status)
+        if (w->active[i].slot->text.drawn || w->active[i].slot->text.status)
             drawn[n++] = w->active[i];
     for (size_t i = 0; i < n; i++)
         if (!drawn[i].job->over)
@@ -536,11 +536,11 @@ static bool has_to_wait(const struct work *w, const struct job *job) {
     return other != NULL;
 }
 
-/* Does some of a job that is no rows: of the one of which the least was done. */
+/* Does some of a job that is no slots: of the one of which the least was done. */
 static bool run_one(struct work *w) {
     struct job *best = NULL;
     for (struct job *job = w->jobs; job; job = job->next) {
-        if (job->over || job->n_row > 0 || has_to_wait(w, job))
+        if (job->over || job->n_slot > 0 || has_to_wait(w, job))
             continue;
         if (!best || job->runs < best->runs)
             best = job;
@@ -625,12 +625,12 @@ static void *work_thread(void *context) {
         double start = terminal_seconds();
         if (abandoned)
             abandon_jobs(w);
-        start_rows(w);
+        start_slots(w);
         bool some = run_one(w);
         some = read_some(w) || some;
-        sweep_rows(w);
+        sweep_slots(w);
         some = write_some(w) || some;
-        sweep_rows(w);
+        sweep_slots(w);
         hand_over(w);
         look_after(w);
         free_jobs(w);

@@ -1,13 +1,13 @@
-/* The work: jobs that wait, and the one thread that uses the model.  It takes up to so many rows of
- * them at a time, reads a stretch of a prompt and then draws a token for each row that writes, so
- * that the weights are read once for up to 8 of them. */
+/* The work: jobs that wait, and the one thread that uses the model.  It takes up to so many slots
+ * of them at a time, reads a stretch of a prompt and then draws a token for each slot that writes,
+ * so that the weights are read once for up to 8 of them. */
 #ifndef CLI_WORK_H
 #define CLI_WORK_H
 
 #include "background.h"
 #include "http.h"
 #include "request.h"
-#include "row.h"
+#include "slot.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -31,11 +31,11 @@ struct job {
     struct exchange *exchange;
     const struct job_kind *kind;
     struct request c;
-    struct text_rules rules; /* of its rows */
+    struct text_rules rules; /* of its slots */
     struct id_list
-        after_blank;  /* what the first token may not be if the prompt ends with a blank */
-    struct row *rows; /* [n_row] */
-    size_t n_row, n_started, n_done;
+        after_blank;    /* what the first token may not be if the prompt ends with a blank */
+    struct slot *slots; /* [n_slot] */
+    size_t n_slot, n_started, n_done;
     txl_settings settings; /* of its sessions, if `own_settings` */
     bool own_settings;
     const txl_model *other;  /* than the server's, with `own_settings`; NULL: that */
@@ -45,21 +45,21 @@ struct job {
     uint64_t name; /* of its answer: none can guess what names the text of another */
     int64_t created;
     bool begun;          /* a stream's head was sent */
-    bool is_long;        /* its rows are done, and its answer takes long to write */
+    bool is_long;        /* its slots are done, and its answer takes long to write */
     bool over;           /* it was answered, or nobody waits for the answer */
     double sent;         /* when a stream last sent something */
-    uint64_t runs;       /* of a job without rows */
+    uint64_t runs;       /* of a job without slots */
     uint64_t read, made; /* tokens */
 };
 
 /* What differs between jobs.  The functions return false when memory is short. */
 struct job_kind {
-    bool (*run)(struct job *job); /* of a job without rows: does some of it, at the end answers;
+    bool (*run)(struct job *job); /* of a job without slots: does some of it, at the end answers;
                                      true: all */
-    bool (*send)(struct job *job, struct row *row); /* of a stream: the row has something new */
-    bool (*finish)(struct job *job);                /* all rows are done: answers */
-    void (*free)(struct job *job);                  /* what is in `more` */
-    bool one_at_a_time; /* without rows: the next one begins when this one is done */
+    bool (*send)(struct job *job, struct slot *slot); /* of a stream: the slot has something new */
+    bool (*finish)(struct job *job);                  /* all slots are done: answers */
+    void (*free)(struct job *job);                    /* what is in `more` */
+    bool one_at_a_time; /* without slots: the next one begins when this one is done */
 };
 
 struct work {
@@ -78,7 +78,7 @@ struct work {
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t changed;
     struct job *first, **end; /* that the thread has not yet seen */
-    size_t waiting;           /* jobs of which no row was started */
+    size_t waiting;           /* jobs of which no slot was started */
     struct learned *learned;  /* NULL: none */
     bool closing;             /* no more are taken */
     bool abandoned;           /* all are ended at once */
@@ -88,8 +88,8 @@ struct work {
     struct job *jobs; /* in the order of their coming */
     struct active {
         struct job *job;
-        struct row *row;
-    } active[MOST_PARALLEL]; /* [n_active] rows that are read or written */
+        struct slot *slot;
+    } active[MOST_PARALLEL]; /* [n_active] slots that are read or written */
     struct texts texts;      /* of those that are written */
     size_t n_active, turn;
 
@@ -125,7 +125,7 @@ bool job_answer(struct job *job, json_t *object);
 bool job_send_text(struct job *job, const struct buffer *text);
 void job_answer_text(struct job *job, const struct buffer *text);
 
-/* A job for the exchange, with the completion's rows; NULL when memory is short. */
+/* A job for the exchange, with the completion's slots; NULL when memory is short. */
 struct job *job_new(struct work *work, struct exchange *exchange, const struct job_kind *kind);
 void job_free(struct job *job);
 
@@ -146,8 +146,8 @@ void learned_install(struct work *work, struct learned *learned);
 bool learned_forget(struct work *work);
 void learned_free(struct learned *learned);
 
-/* Makes the rows.  False with the problem. */
-bool job_open_rows(struct job *job, bool scoring, bool detailed, struct problem *problem);
+/* Makes the slots.  False with the problem. */
+bool job_open_slots(struct job *job, bool scoring, bool detailed, struct problem *problem);
 
 /* Sends JSON to an exchange.  Takes the reference; NULL is an error of the server. */
 void http_answer_json(const struct http_module *http, struct exchange *exchange, int status,

@@ -1,7 +1,7 @@
 /* A text in the making: a prompt that is read, scored if that was asked for, and what the model
  * writes behind it, token by token. */
-#ifndef CLI_ROW_H
-#define CLI_ROW_H
+#ifndef CLI_SLOT_H
+#define CLI_SLOT_H
 
 #include "cli/texts/text.h"
 #include "prefix_cache.h"
@@ -10,14 +10,14 @@
 
 enum { MOST_IDLE = 8 };
 
-enum row_state { ROW_WAITING, ROW_READING, ROW_WRITING, ROW_DONE };
+enum slot_state { SLOT_WAITING, SLOT_READING, SLOT_WRITING, SLOT_DONE };
 
-/* What rows of one server share; only one thread works on them. */
+/* What slots of one server share; only one thread works on them. */
 struct session_pool {
     const struct model *model;
     const txl_model *of;          /* whose sessions they are: the model's, or that of another */
     txl_session *unfed;           /* nothing was ever fed to it; the others are copies */
-    txl_session *idle[MOST_IDLE]; /* [n_idle] of rows that are done: the memory of a new one
+    txl_session *idle[MOST_IDLE]; /* [n_idle] of slots that are done: the memory of a new one
                                        would have to be cleared */
     size_t n_idle;
     txl_settings settings; /* its */
@@ -29,8 +29,8 @@ struct session_pool {
     float *logprob; /* [chunk, n_token] */
 };
 
-struct row {
-    enum row_state state;
+struct slot {
+    enum slot_state state;
     size_t prompt, number; /* of the prompt, and of the text behind it, from 0 */
     const struct text_rules *rules;
     const struct id_list *first_banned; /* as the text's */
@@ -68,33 +68,33 @@ struct row {
  * model's first context, unless the prompt begins with it.  These fail with TXL_MEMORY, or with the
  * error.
  */
-txl_status row_open(struct row *row, const struct model *model, const struct former_text *former,
-                    bool special, txl_error *error);
-void row_close(struct row *row);
+txl_status slot_open(struct slot *slot, const struct model *model, const struct former_text *former,
+                     bool special, txl_error *error);
+void slot_close(struct slot *slot);
 
 /* Begins to read, perhaps behind a prefix that is kept. */
-txl_status row_start(struct row *row, struct session_pool *pool, txl_error *error);
+txl_status slot_start(struct slot *slot, struct session_pool *pool, txl_error *error);
 
 /* Reads the next `chunk` tokens of the prompt; after the last it is ready to write, or done. */
-txl_status row_read(struct row *row, struct session_pool *pool, txl_error *error);
+txl_status slot_read(struct slot *slot, struct session_pool *pool, txl_error *error);
 
 /* Remembers the token that its text has drawn.  False when memory is short. */
-bool row_note(struct row *row);
+bool slot_note(struct slot *slot);
 
-/* The tokens of a row that is done, as the former text of another.  False when memory is short. */
-bool row_former_text(const struct row *row, struct former_text *former);
+/* The tokens of a slot that is done, as the former text of another.  False when memory is short. */
+bool slot_former_text(const struct slot *slot, struct former_text *former);
 
-/* Ends the use of the session of a row that is done; it may become an idle one. */
-void row_release_session(struct row *row, struct session_pool *pool);
+/* Ends the use of the session of a slot that is done; it may become an idle one. */
+void slot_release_session(struct slot *slot, struct session_pool *pool);
 
 /* Frees an idle session, if there is one, for one of another kind: so there are never more than
- * rows that may be active. */
+ * slots that may be active. */
 void pool_drop_idle(struct session_pool *pool);
 
 /* How many tokens of the prompt are part of the answer. */
-size_t row_prompt_tokens(const struct row *row);
+size_t slot_prompt_tokens(const struct slot *slot);
 
 /* Where in `scores` a token of the answer is, of the prompt's or then of the drawn ones. */
-size_t row_score_of(const struct row *row, size_t token);
+size_t slot_score_of(const struct slot *slot, size_t token);
 
 #endif
