@@ -108,7 +108,8 @@ static bool set_before(struct items *items, struct items_table *table, const str
 /* The name of the user's table, in every row. */
 static void pass_file(struct items *items, const char *path) {
     struct own_columns *own = &items->own;
-    const struct own_value file = {.text = path, .length = strlen(path)};
+    const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
+    const struct own_value file = {.text = name, .length = strlen(name)};
     for (size_t i = 0; items->names_files && i < own->copies * own->per_copy; i++)
         own->values[i * own->n + own->n - 3] = file;
 }
