@@ -5,9 +5,9 @@
 #include "cli/io/signals.h"
 #include "cli/io/terminal.h"
 #include "cli/items/items.h"
+#include "cli/items/source_kind.h"
 #include "cli/score/run.h"
 #include "lib/base/white_space.h"
-#include "source_kind.h"
 #include "surprisal_options.h"
 
 #include <inttypes.h>

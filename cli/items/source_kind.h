@@ -1,6 +1,6 @@
 /* Whether an input is a table or a text. */
-#ifndef CLI_SURPRISAL_SOURCE_KIND_H
-#define CLI_SURPRISAL_SOURCE_KIND_H
+#ifndef CLI_ITEMS_SOURCE_KIND_H
+#define CLI_ITEMS_SOURCE_KIND_H
 
 #include "cli/io/input.h"
 #include "cli/options/options.h"
