@@ -373,8 +373,8 @@ static const struct option_row options[] = {
      .choices = memory_starts},
     {"activation", OPTION_CHOICE, PLACE(activation),
      "XLNet: activation of the feed-forward part. For gelu in config.json convert takes "
-     "gelu-tanh, which the published weights were trained with; models trained with "
-     "Hugging Face 3.3 or later need gelu-erf",
+     "gelu-tanh, which the published weights were trained with, but gelu-erf for a head that "
+     "Hugging Face's transformers wrote; other models trained with 3.3 or later need gelu-erf",
      .choices = activations, .standard = "the checkpoint's"},
     {"cluster-order", OPTION_CHOICE, PLACE(cluster_order),
      "order of the bands in the softmax's head: reversed, as in PyTorch, or forward, as "
@@ -433,7 +433,7 @@ const struct command convert_command = {
     .operands = operands,
     .examples = examples,
     .topics = convert_topics,
-    .shared = "outputs summary",
+    .shared = "heads outputs summary",
     .size = sizeof(struct convert_command_options),
     .run = run,
 };

@@ -123,6 +123,9 @@ static json_t *weights_object(const struct model *model, uint64_t low_memory, bo
     json_t *object = json_pack("{s:o}", "file", output_json_string(model->name));
     int failed = !output_json_append(object, json_loads(txl_model_settings_json(handle), 0, NULL));
     failed |= !settings_of_model(object, model);
+    if (txl_model_head(handle) != TXL_HEAD_NONE)
+        failed |= json_object_set_new(object, "language_model",
+                                      json_boolean(txl_model_is_language_model(handle)));
     failed |= !output_json_append(
         object,
         json_pack("{s:I, s:s, s:I, s:I, s:I}", "parameters", (json_int_t)model_parameters(handle),

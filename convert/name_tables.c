@@ -9,6 +9,10 @@
 #define NVIDIA(...) [DIALECT_NVIDIA] = {__VA_ARGS__}
 #define PYTORCH(...) [DIALECT_PYTORCH] = {__VA_ARGS__}
 #define TENSORFLOW(...) [DIALECT_TENSORFLOW] = {__VA_ARGS__}
+#define HEADS(...)                                                                                 \
+    (const char *const[]) {                                                                        \
+        __VA_ARGS__, NULL                                                                          \
+    }
 #define THEN(...)                                                                                  \
     &(const struct origin) {                                                                       \
         __VA_ARGS__                                                                                \
@@ -24,6 +28,11 @@
                          TENSORFLOW({tensorflow "/LayerNorm/gamma"})},                             \
     [number##_BIAS] = {PYTORCH({pytorch ".layer_norm.bias"}),                                      \
                        TENSORFLOW({tensorflow "/LayerNorm/beta"})}
+
+/* A layer of a head, which PyTorch's dialect alone has. */
+#define HEAD_LINEAR(number, pytorch)                                                               \
+    [number##_WEIGHT] = {PYTORCH({pytorch ".weight"})},                                            \
+    [number##_BIAS] = {PYTORCH({pytorch ".bias"})}
 
 /* ---- Transformer-XL ----------------------------------------------------------------------- */
 
@@ -89,13 +98,13 @@ static uint64_t transformer_xl_size(const void *settings, char letter, int i) {
 const struct name_table transformer_xl_names = {
     .family = &transformer_xl_family,
     .dialect = {[DIALECT_NVIDIA] = {.mark = "crit.out_layers_biases.0",
-                                    .head = "crit.",
+                                    .heads = HEADS("crit."),
                                     .body = "transformer."},
                 [DIALECT_PYTORCH] = {.mark = "layers.0.dec_attn.o_net.weight",
-                                     .head = "crit.",
+                                     .heads = HEADS("crit."),
                                      .body = "transformer."},
                 [DIALECT_TENSORFLOW] = {.mark = "layer_0/rel_attn/qkv/kernel",
-                                        .head = "",
+                                        .heads = HEADS(""),
                                         .body = ""}},
     .row = transformer_xl_rows,
     .size = transformer_xl_size};
@@ -110,6 +119,17 @@ static const names_row xlnet_rows[N_XLNET_PARAMETER] = {
     [XLNET_SOFTMAX] = {PYTORCH({"lm_loss.weight"}), TENSORFLOW({"lm_loss/weight"})},
     [XLNET_SOFTMAX_BIAS] = {PYTORCH({"lm_loss.bias"}), TENSORFLOW({"lm_loss/bias"})},
     [XLNET_MASK] = {PYTORCH({"mask_emb", "11M"}), TENSORFLOW({"mask_emb/mask_emb", "11M"})},
+    HEAD_LINEAR(XLNET_SUMMARY, "sequence_summary.summary"),
+    /* Where a checkpoint has several heads, the first is taken. */
+    [XLNET_HEAD_WEIGHT] = {PYTORCH({"start_logits.dense.weight"}, {"qa_outputs.weight"},
+                                   {"classifier.weight"}, {"logits_proj.weight"})},
+    [XLNET_HEAD_BIAS] = {PYTORCH({"start_logits.dense.bias"}, {"qa_outputs.bias"},
+                                 {"classifier.bias"}, {"logits_proj.bias"})},
+    HEAD_LINEAR(XLNET_END_HIDDEN, "end_logits.dense_0"),
+    HEAD_LINEAR(XLNET_END_NORM, "end_logits.LayerNorm"),
+    HEAD_LINEAR(XLNET_END, "end_logits.dense_1"),
+    HEAD_LINEAR(XLNET_ANSWER_HIDDEN, "answer_class.dense_0"),
+    [XLNET_ANSWER_WEIGHT] = {PYTORCH({"answer_class.dense_1.weight"})},
     [XLNET_QKV] = {PYTORCH({"layer.*.rel_attn.q", "MHE", TRANSPOSED,
                             THEN("layer.*.rel_attn.k", "MHE", TRANSPOSED,
                                  THEN("layer.*.rel_attn.v", "MHE", TRANSPOSED))}),
@@ -147,10 +167,12 @@ static uint64_t xlnet_size(const void *settings, char letter, int i) {
 const struct name_table xlnet_names = {
     .family = &xlnet_family,
     .dialect = {[DIALECT_PYTORCH] = {.mark = "layer.0.rel_attn.q",
-                                     .head = "lm_loss.",
+                                     .heads = HEADS("lm_loss.", "sequence_summary.", "logits_proj.",
+                                                    "classifier.", "qa_outputs.", "start_logits.",
+                                                    "end_logits.", "answer_class."),
                                      .body = "transformer."},
                 [DIALECT_TENSORFLOW] = {.mark = "layer_0/rel_attn/q/kernel",
-                                        .head = "lm_loss/",
+                                        .heads = HEADS("lm_loss/"),
                                         .body = "transformer/"}},
     .row = xlnet_rows,
     .size = xlnet_size};

@@ -14,14 +14,12 @@
 
 /* `name` is that of the tensor with the mark, and `length` the bytes before the mark. */
 static void set_prefixes(struct names *n, const char *name, size_t length) {
-    const struct checkpoint *c = n->checkpoint;
     const struct dialect *d = &n->table->dialect[n->dialect];
     snprintf(n->prefix, sizeof n->prefix, "%.*s", (int)length, name);
     strcpy(n->head_prefix, n->prefix);
-    struct names_text head = names_spell(n, d->head, 0);
     bool whole = !ends_with(n->prefix, d->body);
-    for (size_t i = 0; !whole && i < checkpoint_n_tensor(c); i++)
-        whole = strncmp(checkpoint_tensor_at(c, i)->name, head.text, strlen(head.text)) == 0;
+    for (const char *const *head = d->heads; *head && !whole; head++)
+        whole = names_begin(n, *head);
     if (!whole)
         n->head_prefix[length - strlen(d->body)] = '\0';
 }
@@ -44,10 +42,18 @@ bool names_find(const struct name_table *table, const struct checkpoint *checkpo
     return false;
 }
 
+/* Whether the name is of the softmax or a head. */
+static bool is_of_head(const struct names *n, const char *name) {
+    const char *const *head = n->table->dialect[n->dialect].heads;
+    while (*head && strncmp(name, *head, strlen(*head)) != 0)
+        head++;
+    return *head;
+}
+
 struct names_text names_spell(const struct names *n, const char *name, int i) {
     struct names_text out;
-    const char *head = n->table->dialect[n->dialect].head, *star = strchr(name, '*');
-    const char *prefix = strncmp(name, head, strlen(head)) == 0 ? n->head_prefix : n->prefix;
+    const char *star = strchr(name, '*');
+    const char *prefix = is_of_head(n, name) ? n->head_prefix : n->prefix;
     if (star)
         snprintf(out.text, sizeof out.text, "%s%.*s%d%s", prefix, (int)(star - name), name, i,
                  star + 1);
@@ -64,6 +70,15 @@ static const struct origin *origins(const struct names *n, int number) {
 
 static bool is_usable(const struct names *n, const struct origin *from) {
     return from->name && (!(from->flags & ALL_BANDS) || n->all_bands);
+}
+
+bool names_begin(const struct names *n, const char *start) {
+    const struct names_text text = names_spell(n, start, 0);
+    size_t i = 0;
+    while (i < checkpoint_n_tensor(n->checkpoint) &&
+           strncmp(checkpoint_tensor_at(n->checkpoint, i)->name, text.text, strlen(text.text)) != 0)
+        i++;
+    return i < checkpoint_n_tensor(n->checkpoint);
 }
 
 struct names_text names_usual(const struct names *n, int number, int i) {

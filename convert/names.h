@@ -10,7 +10,7 @@
 #include "convert/containers/checkpoint.h"
 #include "lib/network/family.h"
 
-enum { NAMES_MAX_PREFIX = 256, NAMES_MAX_ORIGIN = 3 /* spellings of a parameter in a dialect */ };
+enum { NAMES_MAX_PREFIX = 256, NAMES_MAX_ORIGIN = 4 /* spellings of a parameter in a dialect */ };
 
 /* NVIDIA's training code names the softmax's tensors its own way, and all others as PYTORCH. */
 enum dialect_number { DIALECT_NVIDIA, DIALECT_PYTORCH, DIALECT_TENSORFLOW, N_DIALECT };
@@ -41,8 +41,10 @@ typedef struct origin names_row[N_DIALECT][NAMES_MAX_ORIGIN];
 struct dialect {
     const char *mark; /* the end of a name that every such checkpoint has; the prefix precedes it.
                          NULL: the family has no such dialect */
-    const char *head; /* how the names of the softmax begin, which may have a shorter prefix: */
-    const char *body; /* this end of the prefix may be missing */
+    /* How the names of the softmax and of heads begin, up to NULL; they may have a shorter prefix:
+     * this end of it may be missing. */
+    const char *const *heads;
+    const char *body;
 };
 
 /* How a family is published. */
@@ -79,6 +81,9 @@ struct names_text names_spell(const struct names *names, const char *name, int i
 
 /* The first name of parameter `number` of band or layer `i` in the dialect. */
 struct names_text names_usual(const struct names *names, int number, int i);
+
+/* Whether the checkpoint has names that begin so, after its prefix. */
+bool names_begin(const struct names *names, const char *start);
 
 /* Which of the parameter's spellings the checkpoint has, or which row says what stands for it; or
  * -1. */

@@ -169,6 +169,7 @@ txl_status recognise(const char *source, const struct convert_options *options,
 
 void recognised_free(struct recognised *r) {
     checkpoint_close(r->checkpoint);
+    json_decref(r->labels);
     free(r->config_path);
 }
 

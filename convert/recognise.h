@@ -28,9 +28,10 @@ struct recognised {
         struct model_settings model; /* each family's begin with these */
         struct transformer_xl_settings transformer_xl;
         struct xlnet_settings xlnet;
-    } settings;        /* the facts, without those of the text and the type */
-    char *config_path; /* of the config.json that was read, or NULL; owned */
-    bool by_dataset;   /* the text's kind is that of the dataset */
+    } settings;            /* the facts, without those of the text and the type */
+    struct json_t *labels; /* of a head, which the settings have too, or NULL; owned */
+    char *config_path;     /* of the config.json that was read, or NULL; owned */
+    bool by_dataset;       /* the text's kind is that of the dataset */
     char dataset[16];  /* its name in corpus-info.json, else in the pickled corpus if the settings
                           depend  on it; or empty */
     char missing[512]; /* the options that state the unknown facts, each after a blank; those facts

@@ -4,6 +4,7 @@
 #include "recognise.h"
 
 #include <jansson.h>
+#include <stdio.h>
 #include <string.h>
 
 /* The published pretraining's lengths, used if config.json states none. */
@@ -51,11 +52,14 @@ static const char *read_word(const struct recognition *x, const char *key, const
 }
 
 /* `gelu` is the form with tanh, which the published weights were trained with; later libraries read
- * the name as the form with erf. */
+ * the name as the form with erf.  One that says that it wrote the file also fine-tuned the head,
+ * with erf. */
 static txl_status read_activation(struct recognition *x) {
-    static const struct {
+    const bool erf =
+        x->recognised->settings.xlnet.head != TXL_HEAD_NONE && stated(x, "transformers_version");
+    const struct {
         const char *config, *name;
-    } names[] = {{"gelu", "gelu-tanh"},
+    } names[] = {{"gelu", erf ? "gelu-erf" : "gelu-tanh"},
                  {"gelu_new", "gelu-tanh"},
                  {"relu", "relu"},
                  {"swish", "swish"},
@@ -166,6 +170,178 @@ static txl_status find_ties(struct recognition *x) {
                       &x->recognised->settings.xlnet.tied_weights, x->error);
 }
 
+/* ---- Heads -------------------------------------------------------------------------------- */
+
+/* The heads that tensors show.  Where a checkpoint has several, the first is taken, as
+ * name_tables.c takes its tensors. */
+static const struct head_names {
+    const char *start, *weight, *bias; /* weight, bias: of its last layer, or of the starts */
+    txl_head head;
+} head_names[] = {
+    {"start_logits.", "start_logits.dense.weight", "start_logits.dense.bias", TXL_HEAD_BEAMS},
+    {"qa_outputs.", "qa_outputs.weight", "qa_outputs.bias", TXL_HEAD_SPANS},
+    {"classifier.", "classifier.weight", "classifier.bias", TXL_HEAD_TOKENS},
+    {"logits_proj.", "logits_proj.weight", "logits_proj.bias", TXL_HEAD_SEQUENCE}};
+
+/* NULL: there is none. */
+static const struct head_names *find_head(const struct names *names) {
+    const size_t n = names->dialect == DIALECT_PYTORCH ? sizeof head_names / sizeof *head_names : 0;
+    for (size_t i = 0; i < n; i++)
+        if (names_begin(names, head_names[i].start))
+            return &head_names[i];
+    return NULL;
+}
+
+/* Whether config.json's architectures name a model with one logit for each choice. */
+static bool has_choices(const struct recognition *x) {
+    size_t i;
+    const json_t *name;
+    bool has = false;
+    json_array_foreach(stated(x, "architectures"), i, name) {
+        has = has || (json_is_string(name) &&
+                      strcmp(json_string_value(name), "XLNetForMultipleChoice") == 0);
+    }
+    return has;
+}
+
+/* The names of n labels: config.json's id2label, else LABEL_0, LABEL_1 .. */
+static txl_status read_labels(struct recognition *x, size_t n) {
+    const json_t *names = stated(x, "id2label");
+    struct recognised *r = x->recognised;
+    int count = (int)n;
+    txl_status status = read_integer(x, "num_labels", 0, INT32_MAX, &count);
+    if (status)
+        return status;
+    count = names ? (int)json_object_size(names) : count;
+    if (n > MAX_LABEL)
+        return txl_fail(x->error, TXL_UNSUPPORTED, "%s: a head of %zu labels; txl runs up to %d",
+                        x->path, n, MAX_LABEL);
+    if ((size_t)count != n)
+        return txl_fail(x->error, TXL_FORMAT,
+                        "%s: %s states %d labels, but the tensors are those of %zu", x->stated_in,
+                        names ? "id2label" : "num_labels", count, n);
+    r->labels = json_array();
+    for (size_t i = 0; i < n; i++) {
+        char key[24];
+        snprintf(key, sizeof key, "%zu", i);
+        const json_t *name = json_object_get(names, key);
+        if (name && !(json_is_string(name) && setting_is_label(json_string_value(name))))
+            return txl_fail(x->error, TXL_FORMAT,
+                            "%s: id2label's \"%s\" is no name of 1 to %d bytes of UTF-8 without "
+                            "control characters",
+                            x->stated_in, key, MAX_LABEL_NAME);
+        if (json_array_append_new(r->labels, name ? json_string(json_string_value(name))
+                                                  : json_sprintf("LABEL_%zu", i)) != 0)
+            return txl_fail_memory(x->error, "the labels", n);
+    }
+    r->settings.xlnet.labels = r->labels;
+    r->settings.xlnet.n_label = (int)n;
+    return TXL_OK;
+}
+
+/* A word of config.json, and the number of txl's setting that it stands for. */
+struct known_word {
+    const char *word;
+    int number;
+};
+
+/* Reads one of words[n]. */
+static txl_status read_known(const struct recognition *x, const char *key, const char *otherwise,
+                             const struct known_word *words, size_t n, int *number) {
+    const char *word = read_word(x, key, otherwise);
+    char known[120];
+    size_t used = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(word, words[i].word) == 0) {
+            *number = words[i].number;
+            return TXL_OK;
+        }
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s",
+                                 i == 0      ? ""
+                                 : i + 1 < n ? ", "
+                                             : " and ",
+                                 words[i].word);
+    }
+    return txl_fail(x->error, TXL_UNSUPPORTED, "%s: %s is \"%.60s\"; txl runs %s", x->stated_in,
+                    key, word, known);
+}
+
+/* Which row stands for a text, and what is done with it. */
+static txl_status read_summary(struct recognition *x) {
+    static const struct known_word kinds[] = {{"last", XLNET_LAST},
+                                              {"cls_index", XLNET_LAST}, /* <cls> is the last */
+                                              {"first", XLNET_FIRST},
+                                              {"mean", XLNET_MEAN}},
+                                   activations[] = {{"linear", XLNET_SUMMARY_LINEAR},
+                                                    {"tanh", XLNET_SUMMARY_TANH},
+                                                    {"relu", XLNET_SUMMARY_RELU},
+                                                    {"gelu", XLNET_SUMMARY_GELU_ERF},
+                                                    {"gelu_new", XLNET_SUMMARY_GELU_TANH},
+                                                    {"silu", XLNET_SUMMARY_SWISH},
+                                                    {"swish", XLNET_SUMMARY_SWISH},
+                                                    {"sigmoid", XLNET_SUMMARY_SIGMOID}};
+    struct xlnet_settings *s = &x->recognised->settings.xlnet;
+    const json_t *projected = json_object_get(x->config, "summary_use_proj");
+    if (projected && !json_is_boolean(projected) && !json_is_null(projected))
+        return txl_fail(x->error, TXL_FORMAT, "%s: summary_use_proj is neither true nor false",
+                        x->stated_in);
+    if (json_is_true(json_object_get(x->config, "summary_proj_to_labels")))
+        return txl_fail(x->error, TXL_UNSUPPORTED,
+                        "%s: summary_proj_to_labels is true, with which the summary does not fit "
+                        "the head's other tensors",
+                        x->stated_in);
+    s->summary_projected = !projected || json_is_true(projected);
+    txl_status status =
+        read_known(x, "summary_type", "last", kinds, sizeof kinds / sizeof *kinds, &s->summary);
+    return status ? status
+                  : read_known(x, "summary_activation", "linear", activations,
+                               sizeof activations / sizeof *activations, &s->summary_activation);
+}
+
+/* How many starts and ends of answers are kept. */
+static txl_status read_beams(struct recognition *x) {
+    struct xlnet_settings *s = &x->recognised->settings.xlnet;
+    s->start_n_top = s->end_n_top = 5;
+    txl_status status = read_integer(x, "start_n_top", 1, MAX_N_TOP, &s->start_n_top);
+    return status ? status : read_integer(x, "end_n_top", 1, MAX_N_TOP, &s->end_n_top);
+}
+
+/* How many logits the head has. */
+static txl_status count_logits(struct recognition *x, const struct head_names *names, size_t *n) {
+    const char *const parts[] = {names->weight, names->bias};
+    struct checkpoint_tensor logits;
+    for (size_t i = 0; i < 2; i++) {
+        const struct names_text name = names_spell(x->names, parts[i], 0);
+        if (!checkpoint_find(x->names->checkpoint, name.text))
+            return txl_fail(x->error, TXL_FORMAT, "%s: tensor %s is missing", x->path, name.text);
+    }
+    txl_status status = names_need(x->names, XLNET_HEAD_WEIGHT, 0, &logits, x->error);
+    *n = status ? 0 : (size_t)logits.shape[0];
+    return status;
+}
+
+static txl_status read_head(struct recognition *x) {
+    struct xlnet_settings *s = &x->recognised->settings.xlnet;
+    const struct head_names *names = find_head(x->names);
+    const txl_head head = names ? names->head : TXL_HEAD_NONE;
+    size_t n = 0;
+    s->language_model = names_own(x->names, XLNET_SOFTMAX_BIAS, 0);
+    s->head = (int)head;
+    txl_status status = names ? count_logits(x, names, &n) : TXL_OK;
+    if (status || !names)
+        return status;
+    if (head == TXL_HEAD_SEQUENCE && n == 1 && has_choices(x))
+        s->head = TXL_HEAD_CHOICE;
+    if (head == TXL_HEAD_SEQUENCE)
+        status = read_summary(x);
+    if (!status && (s->head == TXL_HEAD_SEQUENCE || s->head == TXL_HEAD_TOKENS))
+        status = read_labels(x, n);
+    if (s->head == TXL_HEAD_SEQUENCE)
+        s->multi_label =
+            strcmp(read_word(x, "problem_type", ""), "multi_label_classification") == 0;
+    return !status && s->head == TXL_HEAD_BEAMS ? read_beams(x) : status;
+}
+
 /* ---- Refusals ----------------------------------------------------------------------------- */
 
 /* The task of a fine-tuned XLNet by the names of its tensors; NULL if none shows one. */
@@ -191,7 +367,7 @@ static const char *fine_tuned_for(const struct checkpoint *checkpoint) {
 
 static txl_status refuse_headless(struct recognition *x) {
     const char *task = fine_tuned_for(x->names->checkpoint);
-    if (names_own(x->names, XLNET_SOFTMAX_BIAS, 0))
+    if (names_own(x->names, XLNET_SOFTMAX_BIAS, 0) || find_head(x->names))
         return TXL_OK;
     return txl_fail(x->error, TXL_UNSUPPORTED,
                     "%s: an XLNet without tensor %s%s%s: it is no language model; convert the "
@@ -205,5 +381,5 @@ static txl_status refuse_headless(struct recognition *x) {
 /* ---- All of it ---------------------------------------------------------------------------- */
 
 recognition_step *const xlnet_steps[] = {
-    refuse_headless, load_config,  refuse_shared_layers, check_biases, read_shapes, read_activation,
-    read_attention,  read_epsilon, read_lengths,         find_ties,    NULL};
+    refuse_headless, load_config,    refuse_shared_layers, check_biases, read_shapes, read_head,
+    read_activation, read_attention, read_epsilon,         read_lengths, find_ties,   NULL};

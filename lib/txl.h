@@ -230,6 +230,29 @@ TXL_API const int32_t *txl_model_banned(const txl_model *model, size_t *n);
  * its <S> itself: then that is it.) */
 TXL_API int32_t txl_model_first_context(const txl_model *model);
 
+/* The head of a fine-tuned XLNet: what it says of a text.  A file with a head may lack the language
+ * model: then sessions compute the head and nothing else (TXL_UNSUPPORTED). */
+typedef enum txl_head {
+    TXL_HEAD_NONE,
+    TXL_HEAD_SEQUENCE, /* a class, or with one label a number */
+    TXL_HEAD_CHOICE,   /* one of several choices */
+    TXL_HEAD_TOKENS,   /* a class of each token */
+    TXL_HEAD_SPANS,    /* where an answer is: its start and its end, independent of each other */
+    TXL_HEAD_BEAMS     /* the same, an end for each of the likeliest starts */
+} txl_head;
+TXL_API txl_head txl_model_head(const txl_model *model);
+TXL_API bool txl_model_is_language_model(const txl_model *model);
+
+/* The name of a head: "none", "sequence-classification", "multiple-choice", "token-classification",
+ * "question-answering-simple", "question-answering".  NULL for a number beyond the last. */
+TXL_API const char *txl_head_name(txl_head head);
+
+/* The number of a head's labels, 0 of choices and answers; label `i` of them, which lives as long
+ * as the model; and whether each has a probability of its own, so that a text may have several. */
+TXL_API int txl_model_n_label(const txl_model *model);
+TXL_API const char *txl_model_label(const txl_model *model, int i);
+TXL_API bool txl_model_is_multi_label(const txl_model *model);
+
 /* Bytes of the weights file, and of the weights that were expanded from it into memory (0: all are
  * used in place). */
 TXL_API void txl_model_bytes(const txl_model *model, uint64_t *stored, uint64_t *expanded);
@@ -466,6 +489,61 @@ TXL_API txl_status txl_session_look(txl_session *session, size_t i, txl_error *e
 
 /* Fills an open gap. */
 TXL_API txl_status txl_session_fill(txl_session *session, size_t gap, int32_t id, txl_error *error);
+
+/* ---- Heads: XLNet ------------------------------------------------------------------------- */
+
+/* What the head of a fine-tuned XLNet says of inputs.  An input is read by itself: all of its
+ * tokens see each other (with attn_type "uni" those to their left), and nothing before.  Each
+ * belongs to a segment; published models have, with their ids of <sep> and <cls>,
+ *
+ *     one text       A <sep> <cls>           segments 0 .. 0 0 2
+ *     two            A <sep> B <sep> <cls>   segments 0 .. 0 0 1 .. 1 1 2
+ *     an answer      text <sep> question <sep> <cls>
+ *
+ * Inputs that are read together are faster if they are short, and give the same up to rounding.
+ * They have at most tgt_len ids together; mem_len may be 0.  The session returns to its beginning.
+ * TXL_UNSUPPORTED: the model has no such head. */
+typedef struct txl_input {
+    const int32_t *ids;      /* [n] */
+    const uint8_t *segments; /* [n] */
+    size_t n;                /* at least 1 */
+    uint64_t reserved[2];
+} txl_input;
+
+/* The rows after the last layer, hidden[N, d_model] for N ids of all inputs.  Of any head. */
+TXL_API txl_status txl_session_hidden(txl_session *session, const txl_input *inputs, size_t n,
+                                      float *hidden, txl_error *error);
+
+/* TXL_HEAD_SEQUENCE: logits[n, n_label] of the classes of each input.  TXL_HEAD_CHOICE: logits[n],
+ * one for each choice, which is an input of its own. */
+TXL_API txl_status txl_session_classify(txl_session *session, const txl_input *inputs, size_t n,
+                                        float *logits, txl_error *error);
+
+/* TXL_HEAD_TOKENS: logits[N, n_label] of the classes of each id. */
+TXL_API txl_status txl_session_classify_tokens(txl_session *session, const txl_input *inputs,
+                                               size_t n, float *logits, txl_error *error);
+
+/* TXL_HEAD_SPANS: logits[N, 2] that an answer begins, and that it ends, with each id. */
+TXL_API txl_status txl_session_spans(txl_session *session, const txl_input *inputs, size_t n,
+                                     float *logits, txl_error *error);
+
+/* The likeliest starts of an answer, best first, and for each the likeliest ends.  Of equally
+ * likely ones the first comes first.  Probabilities are among the ids of the text and the last id.
+ */
+typedef struct txl_beams {
+    size_t n_start, n_end;       /* as the model keeps them, or all that there are */
+    const size_t *start;         /* [n_start]: places in the input */
+    const double *start_logprob; /* [n_start] */
+    const size_t *end;           /* [n_start, n_end] */
+    const double *end_logprob;   /* [n_start, n_end] */
+    const float *start_logits;   /* [n] of all ids */
+    float no_answer;             /* the logit that the text has no answer */
+} txl_beams;
+
+/* TXL_HEAD_BEAMS, of an input whose first `text` ids, fewer than n, are the text. */
+TXL_API txl_status txl_session_beams(txl_session *session, const txl_input *input, size_t text,
+                                     const txl_beams **beams, txl_error *error);
+TXL_API void txl_beams_free(const txl_beams *beams); /* NULL is fine */
 
 /* ---- The next token ----------------------------------------------------------------------- */
 

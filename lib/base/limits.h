@@ -19,6 +19,9 @@ enum {
     MAX_D_HEAD = 1 << 14,  /* 128: likewise */
     MAX_D_MODEL = 1 << 16, /* 1,280: activations of a pass of 512 tokens stay below 1 GB */
     MAX_D_INNER = 1 << 20, /* 8,192: likewise, 3 GB */
+    MAX_LABEL = 1 << 16,   /* 3: a table with a column for each is still one */
+    MAX_LABEL_NAME = 255,  /* bytes; 25 */
+    MAX_N_TOP = 1 << 12,   /* 5: answers that a head keeps are its square */
     MAX_BAND = 65,         /* 4: so that tables of bands can be arrays */
     MAX_KLEN = TXL_MAX_TGT_LEN + TXL_MAX_MEM_LEN, /* learned distances: those that are ever seen */
     MAX_TENSOR = 1 << 18 /* under 400: 16 for each of MAX_N_LAYER layers, 16 times over */

@@ -66,6 +66,12 @@ struct network {
     bool zero_memory;      /* the first memory is mem_len rows of zeros, not empty */
     int same_length_more;  /* with same_length a token sees mem_len positions and so many more */
     double layer_norm_eps; /* what layer norm adds to the variance */
+
+    /* Of a fine-tuned model: its head, and how many logits that has for a row.  It may lack the
+     * softmax's weights. */
+    txl_head head;
+    int n_logit;
+    bool lacks_softmax;
 };
 
 /* The state of one session.  A family's own struct begins with it. */
@@ -119,6 +125,32 @@ struct both_sides {
 
     /* Fills an open gap. */
     txl_status (*fill)(struct timeline *timeline, size_t gap, int32_t id, txl_error *error);
+};
+
+/* Functions for the heads of fine-tuned models.  `hidden` are rows of [d_model] each. */
+struct head_functions {
+    /* Returns to the beginning and reads inputs, each by itself, of at most tgt_len ids together.
+     * *hidden receives their rows after the last layer, one input after the other; they live until
+     * the next pass. */
+    txl_status (*read)(struct timeline *timeline, const txl_input *inputs, size_t n,
+                       const float **hidden, txl_error *error);
+
+    /* The logits of n rows, out[n, n_logit]. */
+    void (*rows)(struct timeline *timeline, const float *hidden, size_t n, float *out);
+
+    /* The same of what stands for each of n inputs. */
+    void (*inputs)(struct timeline *timeline, const float *hidden, const txl_input *inputs,
+                   size_t n, float *out);
+
+    /* The ends of an answer that begins in row `start`: a logit for each of the rows row[n]. */
+    void (*ends)(struct timeline *timeline, const float *hidden, const size_t *row, size_t n,
+                 size_t start, float *out);
+
+    /* The logit that there is no answer, by the mean of the rows as starts and the last row. */
+    float (*no_answer)(struct timeline *timeline, const float *mean, const float *last);
+
+    /* How many starts and ends are kept. */
+    void (*kept)(const struct network *network, size_t *starts, size_t *ends);
 };
 
 struct family {
@@ -194,6 +226,7 @@ struct family {
     void (*import_row)(struct timeline *timeline, int layer, uint64_t position, const void *row);
 
     const struct both_sides *both_sides; /* NULL: tokens see only what is to their left */
+    const struct head_functions *heads;  /* NULL: there are none */
 };
 
 /* Reads all settings except those of the text. */

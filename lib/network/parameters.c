@@ -105,7 +105,7 @@ bool parameter_is_layer_matrix(const struct parameter_table *table, const char *
 
 enum weights_type parameter_type(const struct parameter *p, uint64_t n_column,
                                  struct weights_types types) {
-    if (p->kind == PARAMETER_VECTOR)
+    if (p->kind == PARAMETER_VECTOR || p->kind == PARAMETER_HEAD)
         return WEIGHTS_F32;
     if (weights_is_float(types.matrices))
         return types.matrices;

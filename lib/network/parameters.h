@@ -13,6 +13,7 @@ enum parameter_scope {
 
 enum parameter_kind {
     PARAMETER_MATRIX,    /* multiplied, or an embedding; of the file's type */
+    PARAMETER_HEAD,      /* a matrix of a head, f32 whatever the file's type */
     PARAMETER_POSITIONS, /* a matrix of learned rows that are used unmultiplied, never in q8 */
     PARAMETER_VECTOR     /* f32 whatever the file's type */
 };

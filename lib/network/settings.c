@@ -51,12 +51,20 @@ int setting_word(const char *(*spelling)(uint32_t number), const char *text) {
     return -1;
 }
 
-bool setting_is_name(const char *text) {
+static bool is_text(const char *text, size_t most) {
     size_t n = strlen(text);
     for (size_t i = 0; i < n; i++)
         if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
             return false;
-    return n >= 1 && n <= MAX_MODEL_NAME && !u8_check((const uint8_t *)text, n);
+    return n >= 1 && n <= most && !u8_check((const uint8_t *)text, n);
+}
+
+bool setting_is_name(const char *text) {
+    return is_text(text, MAX_MODEL_NAME);
+}
+
+bool setting_is_label(const char *text) {
+    return is_text(text, MAX_LABEL_NAME);
 }
 
 /* Enums without a negative member are unsigned ints, which are read and written as ints. */
@@ -143,6 +151,19 @@ static txl_status read_id(const struct origin *from, const char *key, const json
                : read_integer(from, key, value, 0, settings->n_token - 1, out, error);
 }
 
+static txl_status read_labels(const struct origin *from, const char *key, const json_t *value,
+                              json_t **labels, int *count, txl_error *error) {
+    size_t n = json_array_size(value);
+    bool good = n >= 1 && n <= MAX_LABEL;
+    for (size_t i = 0; i < n && good; i++) {
+        const json_t *label = json_array_get(value, i);
+        good = json_is_string(label) && setting_is_label(json_string_value(label));
+    }
+    *labels = (json_t *)value;
+    *count = (int)n;
+    return good ? TXL_OK : wrong_setting(from, key, error, SETTING_LABELS_RULE);
+}
+
 static txl_status read_cutoffs(const struct origin *from, const char *key, const json_t *value,
                                int n_token, int *cutoff, int *n_band, txl_error *error) {
     size_t n = json_array_size(value);
@@ -198,6 +219,8 @@ static txl_status read_setting(const struct origin *from, const struct setting *
         return read_word(from, s, value, place, error);
     case SETTING_ID:
         return read_id(from, s->key, value, common, place, error);
+    case SETTING_LABELS:
+        return read_labels(from, s->key, value, place, count, error);
     case SETTING_CUTOFFS:
         return read_cutoffs(from, s->key, value, common->n_token, place, count, error);
     case SETTING_TRUTHS:
@@ -255,6 +278,8 @@ static json_t *write_setting(const struct setting *s, const void *settings) {
         return json_string(s->spelling((uint32_t)number));
     case SETTING_ID:
         return number < 0 ? json_null() : json_integer(number);
+    case SETTING_LABELS:
+        return json_incref(*(json_t *const *)place);
     case SETTING_CUTOFFS:
     case SETTING_TRUTHS:
         break;
@@ -266,6 +291,8 @@ static bool is_fallback(const struct setting *s, const void *settings) {
     const void *place = (const char *)settings + s->place;
     if (s->type == SETTING_NAME)
         return *(const char *)place == '\0';
+    if (s->type == SETTING_LABELS)
+        return !*(json_t *const *)place;
     if (s->type == SETTING_REAL)
         return *(const double *)place == s->real_fallback;
     if (s->type == SETTING_TRUTH)

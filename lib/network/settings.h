@@ -30,6 +30,8 @@ enum setting_type {
     SETTING_REAL,    /* a double in [low, high], or in (low, high] with `above` */
     SETTING_WORD,    /* an int, or an enum: the index of a word */
     SETTING_ID,      /* an int: the id of a symbol, or -1 for null */
+    SETTING_LABELS,  /* json_t *: strings, owned by what the settings were read from; NULL for
+                        none, and `count` is their number */
     SETTING_CUTOFFS, /* int[MAX_BAND], ascending to n_token; `count` is their number plus one */
     SETTING_TRUTHS   /* bool[MAX_BAND]; `count` is their number */
 };
@@ -65,10 +67,13 @@ txl_status settings_read(const struct setting_table *table, const json_t *object
 /* Adds the settings of a table to the object; false: out of memory. */
 bool settings_write(const struct setting_table *table, const void *settings, json_t *object);
 
-/* Whether a model may have this name. */
+/* Whether a model may have this name, and a label of its head this one. */
 bool setting_is_name(const char *text);
+bool setting_is_label(const char *text);
 #define SETTING_NAME_RULE                                                                          \
     "1 to " TEXT_OF(MAX_MODEL_NAME) " bytes of UTF-8 without control characters"
+#define SETTING_LABELS_RULE                                                                        \
+    "1 to 65,536 names, each 1 to 255 bytes of UTF-8 without control characters"
 
 /* The index of the word that `text` is, or -1; `text` may be NULL. */
 int setting_word(const char *(*spelling)(uint32_t number), const char *text);

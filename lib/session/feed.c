@@ -7,6 +7,9 @@
 #include <string.h>
 
 txl_status session_check_ids(const txl_session *s, const int32_t *ids, size_t n, txl_error *error) {
+    if (s->model->network->lacks_softmax)
+        return txl_fail(error, TXL_UNSUPPORTED, "%s: no language model: its head is \"%s\"",
+                        s->model->weights->name, txl_head_name(s->model->network->head));
     for (size_t i = 0; i < n; i++) {
         if (ids[i] < 0 || ids[i] >= s->model->vocabulary.n)
             return txl_fail(error, TXL_ARGUMENT, "id %d is not from 0 to %d", ids[i],

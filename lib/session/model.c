@@ -321,6 +321,26 @@ int32_t txl_model_first_context(const txl_model *model) {
     return id < 0 ? 0 : id;
 }
 
+txl_head txl_model_head(const txl_model *model) {
+    return model->network->head;
+}
+
+bool txl_model_is_language_model(const txl_model *model) {
+    return !model->network->lacks_softmax;
+}
+
+int txl_model_n_label(const txl_model *model) {
+    return (int)json_array_size(json_object_get(model->json, "labels"));
+}
+
+const char *txl_model_label(const txl_model *model, int i) {
+    return json_string_value(json_array_get(json_object_get(model->json, "labels"), (size_t)i));
+}
+
+bool txl_model_is_multi_label(const txl_model *model) {
+    return json_is_true(json_object_get(model->json, "multi_label"));
+}
+
 void txl_model_bytes(const txl_model *model, uint64_t *stored, uint64_t *expanded) {
     *stored = model->weights->size;
     *expanded = model->tensors.arena_size;

@@ -57,7 +57,8 @@ struct visible {
 static struct visible find_visible(const struct xlnet_pass *p,
                                    const struct xlnet_timeline *timeline, struct xlnet_rows rows) {
     uint64_t first = UINT64_MAX, last = 0;
-    struct visible s = {.low = xlnet_first_visible(&timeline->base)};
+    struct visible s = {.low = p->segment ? row_of(p, rows, 0)->begin
+                                          : xlnet_first_visible(&timeline->base)};
     for (size_t t = 0; t < rows.m; t++) {
         const struct xlnet_row *row = row_of(p, rows, t);
         s.end = row->end > s.end ? row->end : s.end;
@@ -128,6 +129,21 @@ static float attend_both_sides(const struct xlnet_timeline *timeline, const stru
     return factor;
 }
 
+/* Adds the term of segments to a row's scores s of the keys from row->begin on: (q + s) .
+ * segment[0] for those of its own segment, (q + s) . segment[1] for others.  What all keys have
+ * drops out of the softmax, so the difference is added to the others. */
+static void add_segments(const struct xlnet_pass *p, const struct xlnet_row *row, const float *q,
+                         size_t at, float *s) {
+    const struct xlnet *net = p->timeline->net;
+    const float *bias = p->layer->s + at, *same = p->layer->segment + at,
+                *other = same + xlnet_width(net);
+    float difference = 0;
+    for (size_t k = 0; k < (size_t)net->d_head; k++)
+        difference += (q[k] + bias[k]) * (other[k] - same[k]);
+    for (uint64_t j = row->begin; j < row->end; j++)
+        s[j - row->begin] += p->segment[j] == p->segment[row->at] ? 0 : difference;
+}
+
 static void attend_head(const struct xlnet_pass *p, const struct xlnet_timeline *timeline,
                         size_t head, struct xlnet_rows rows, int thread) {
     const struct kernels *kernels = timeline->base.compute.kernels;
@@ -154,9 +170,14 @@ static void attend_head(const struct xlnet_pass *p, const struct xlnet_timeline 
                rows_begin(&timeline->values, &range.keys));
 
     float factor[XLNET_BLOCK];
-    for (size_t t = 0; t < m; t++)
-        factor[t] = attend_both_sides(timeline, row_of(p, rows, t), &range, s + t * range.n_key,
-                                      b + t * range.n_position, spread);
+    for (size_t t = 0; t < m; t++) {
+        const struct xlnet_row *row = row_of(p, rows, t);
+        float *scores = s + t * range.n_key;
+        if (p->segment)
+            add_segments(p, row, q + t * p->ldq, at, scores + range.keys.first);
+        factor[t] =
+            attend_both_sides(timeline, row, &range, scores, b + t * range.n_position, spread);
+    }
     rows_round_factor(&timeline->values, kernels, m, range.n_key, s, range.n_key);
     memset(out, 0, m * timeline->values.width * sizeof *out);
     rows_weigh(&timeline->values, kernels, &range.keys, m, s, range.n_key, out, NULL);
@@ -166,24 +187,38 @@ static void attend_head(const struct xlnet_pass *p, const struct xlnet_timeline 
 
 /* ---- Tasks -------------------------------------------------------------------------------- */
 
-/* Computes one head for a block of rows of one kind at neighbouring positions. */
+/* The block of rows from row `first` of the part on: of one kind, of one input, at neighbouring
+ * positions. */
+static struct xlnet_rows block_from(const struct xlnet_pass *p, size_t first) {
+    const struct xlnet_row *row = &p->timeline->row[p->first + first];
+    const size_t end = first < p->content ? p->content : p->n;
+    size_t m = smaller(XLNET_BLOCK, end - first);
+    if (p->segment)
+        for (size_t t = 1; t < m; t++)
+            m = row[t].begin == row->begin ? m : t;
+    return (struct xlnet_rows){first, 1, m};
+}
+
+static size_t count_blocks(const struct xlnet_pass *p) {
+    size_t n = 0;
+    for (size_t first = 0; first < p->n; n++)
+        first += block_from(p, first).m;
+    return n;
+}
+
+/* Computes one head for a block of rows. */
 static void block_task(void *context, int i, int thread) {
     const struct xlnet_pass *p = context;
-    size_t n_head = (size_t)p->timeline->net->n_head, block = (size_t)i / n_head;
-    size_t begin = 0, end = p->content;
-    if (block >= pieces(p->content, XLNET_BLOCK)) {
-        block -= pieces(p->content, XLNET_BLOCK);
-        begin = p->content;
-        end = p->n;
-    }
-    size_t first = begin + block * XLNET_BLOCK;
-    struct xlnet_rows rows = {first, 1, smaller(XLNET_BLOCK, end - first)};
+    size_t n_head = (size_t)p->timeline->net->n_head;
+    struct xlnet_rows rows = block_from(p, 0);
+    for (size_t block = (size_t)i / n_head; block > 0; block--)
+        rows = block_from(p, rows.first + rows.m);
     attend_head(p, p->timeline, (size_t)i % n_head, rows, thread);
 }
 
 void xlnet_attend(struct xlnet_pass *p) {
-    size_t blocks = pieces(p->content, XLNET_BLOCK) + pieces(p->n - p->content, XLNET_BLOCK);
-    pool_run(p->timeline->base.compute.pool, (int)blocks * p->timeline->net->n_head, block_task, p);
+    pool_run(p->timeline->base.compute.pool, (int)count_blocks(p) * p->timeline->net->n_head,
+             block_task, p);
 }
 
 /* Computes one head for all rows of a timeline, and stores the keys and values of its content

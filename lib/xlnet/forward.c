@@ -16,7 +16,10 @@
  * token at i itself.  Both kinds go through each product together, so that weights are read once;
  * in the last layer, content rows need only k and v.  The segment term of the published code, (q +
  * s) . segment embedding, is one number for all keys of a row where a text is one segment, and
- * drops out of the softmax. */
+ * drops out of the softmax.
+ *
+ * For a head there are content rows alone, in the last layer too, and inputs have several segments:
+ * xlnet_read_inputs. */
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
 #include "timeline.h"
@@ -94,7 +97,7 @@ static void run_many(struct xlnet_pass *p) {
     size_t width = xlnet_width(timeline->net), d_model = (size_t)timeline->net->d_model;
     size_t rows = p->n_content + p->n_query;
     struct matrix q = matrix_rows(&p->layer->qkv, 0, width);
-    bool last = p->l + 1 == timeline->net->n_layer;
+    bool last = p->l + 1 == timeline->net->n_layer && !p->segment;
     store_content(p);
     p->q = timeline->qkv;
     p->ldq = width;
@@ -109,6 +112,19 @@ static void run_many(struct xlnet_pass *p) {
 }
 
 /* ---- A pass ------------------------------------------------------------------------------- */
+
+/* Of inputs: those of the longest. */
+static void need_input_distances(const struct xlnet_pass *p) {
+    int64_t most = 0;
+    for (size_t t = 0; t < p->n_content; t++) {
+        const struct xlnet_row *row = &p->timeline->row[t];
+        int64_t length = (int64_t)(row->end - row->begin);
+        most = length > most ? length : most;
+    }
+    most = distances_clamp(p->timeline->distances, most - 1);
+    distances_need(p->timeline->distances, &p->timeline->base.compute,
+                   distances_clamp(p->timeline->distances, -most), most);
+}
 
 static void need_distances(const struct xlnet_pass *p) {
     for (size_t t = 0; t < p->n_timeline; t++) {
@@ -133,7 +149,10 @@ static void embed_rows(const struct xlnet_pass *p, const int32_t *ids) {
 /* Passes the rows that timeline->row describes through the layers; ids[n_content]. */
 static txl_status forward_pass(struct xlnet_pass *p, const int32_t *ids, txl_error *error) {
     struct xlnet_timeline *timeline = p->timeline;
-    need_distances(p);
+    if (p->segment)
+        need_input_distances(p);
+    else
+        need_distances(p);
     embed_rows(p, ids);
     for (p->l = 0; p->l < timeline->net->n_layer; p->l++) {
         const void *layer;
@@ -144,7 +163,7 @@ static txl_status forward_pass(struct xlnet_pass *p, const int32_t *ids, txl_err
         for (size_t t = 0; t < p->n_timeline; t++)
             distances_fill(xlnet_pass_timeline(p, t)->distances, &timeline->base.compute, p->l,
                            p->layer);
-        if (p->n_content + p->n_query <= FEW)
+        if (p->n_content + p->n_query <= FEW && !p->segment)
             run_few(p);
         else
             run_many(p);
@@ -167,20 +186,42 @@ static txl_status run_pass(struct xlnet_timeline *timeline, const int32_t *ids, 
 /* ---- Rows --------------------------------------------------------------------------------- */
 
 static struct xlnet_row content_left(uint64_t at) {
-    return (struct xlnet_row){at, at + 1};
+    return (struct xlnet_row){.at = at, .end = at + 1};
 }
 
 static struct xlnet_row query_left(uint64_t at) {
-    return (struct xlnet_row){at, at};
+    return (struct xlnet_row){.at = at, .end = at};
 }
 
 /* Content rows that see both sides of their segment, which ends before `end`. */
 static struct xlnet_row content_block(const struct xlnet *net, uint64_t at, uint64_t end) {
-    return (struct xlnet_row){at, net->uni ? at + 1 : end};
+    return (struct xlnet_row){.at = at, .end = net->uni ? at + 1 : end};
 }
 
 static struct xlnet_row query_block(const struct xlnet *net, uint64_t at, uint64_t end) {
-    return (struct xlnet_row){at, net->uni ? at : end};
+    return (struct xlnet_row){.at = at, .end = net->uni ? at : end};
+}
+
+/* ---- Inputs of a head --------------------------------------------------------------------- */
+
+/* Inputs stand one after the other, from position 0 on, and see nothing of each other. */
+txl_status xlnet_read_inputs(struct timeline *t, const txl_input *inputs, size_t n,
+                             const float **hidden, txl_error *error) {
+    struct xlnet_timeline *timeline = xlnet_timeline(t);
+    struct xlnet_pass pass = {.timeline = timeline, .n_timeline = 1, .segment = timeline->segment};
+    xlnet_reset(t);
+    for (size_t i = 0; i < n; i++) {
+        const size_t begin = pass.n_content;
+        for (size_t k = 0; k < inputs[i].n; k++, pass.n_content++) {
+            timeline->row[pass.n_content] =
+                content_block(timeline->net, pass.n_content, begin + inputs[i].n);
+            timeline->row[pass.n_content].begin = begin;
+            timeline->segment[pass.n_content] = inputs[i].segments[k];
+            timeline->pending[pass.n_content] = inputs[i].ids[k];
+        }
+    }
+    *hidden = timeline->hidden;
+    return forward_pass(&pass, timeline->pending, error);
 }
 
 /* ---- Segments with gaps ------------------------------------------------------------------- */

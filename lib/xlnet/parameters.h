@@ -14,6 +14,20 @@ enum xlnet_attention {
     XLNET_UNI /* in addition, a row sees nothing to its right */
 };
 
+/* The setting "summary": which row of a text its logits are of. */
+enum xlnet_summary { XLNET_NO_SUMMARY, XLNET_LAST, XLNET_FIRST, XLNET_MEAN };
+
+/* The setting "summary_activation". */
+enum xlnet_summary_activation {
+    XLNET_SUMMARY_LINEAR,
+    XLNET_SUMMARY_TANH,
+    XLNET_SUMMARY_RELU,
+    XLNET_SUMMARY_GELU_ERF,
+    XLNET_SUMMARY_GELU_TANH,
+    XLNET_SUMMARY_SWISH,
+    XLNET_SUMMARY_SIGMOID
+};
+
 /* The words of "ff_activation", numbered from RELU on (one less than in enum activation), and of
  * "attn_type".  NULL for a number beyond the last. */
 const char *xlnet_activation_name(uint32_t activation);
@@ -27,6 +41,17 @@ struct xlnet_settings {
     double layer_norm_eps;
     bool tied_weights;
     int memory_start; /* always 0: empty */
+
+    /* Of a fine-tuned model, whose file may lack the softmax's weights. */
+    bool language_model;
+    int head;       /* txl_head */
+    json_t *labels; /* [n_label]; NULL: they have no names */
+    int n_label;
+    bool multi_label;       /* each label has a probability of its own */
+    int summary;            /* enum xlnet_summary */
+    bool summary_projected; /* a linear layer follows it, */
+    int summary_activation; /* and enum xlnet_summary_activation */
+    int start_n_top, end_n_top;
 };
 
 /* The parameters, in the order of a file. */
@@ -35,6 +60,19 @@ enum xlnet_parameter {
     XLNET_SOFTMAX,
     XLNET_SOFTMAX_BIAS,
     XLNET_MASK,
+    XLNET_SUMMARY_WEIGHT,
+    XLNET_SUMMARY_BIAS,
+    XLNET_HEAD_WEIGHT,
+    XLNET_HEAD_BIAS,
+    XLNET_END_HIDDEN_WEIGHT,
+    XLNET_END_HIDDEN_BIAS,
+    XLNET_END_NORM_WEIGHT,
+    XLNET_END_NORM_BIAS,
+    XLNET_END_WEIGHT,
+    XLNET_END_BIAS,
+    XLNET_ANSWER_HIDDEN_WEIGHT,
+    XLNET_ANSWER_HIDDEN_BIAS,
+    XLNET_ANSWER_WEIGHT,
     XLNET_QKV,
     XLNET_O,
     XLNET_R,
@@ -55,6 +93,9 @@ enum xlnet_parameter {
 
 extern const struct setting_table xlnet_setting_table;
 extern const struct parameter_table xlnet_parameters;
+
+/* How many logits the head has for a row. */
+int xlnet_n_logit(const struct xlnet_settings *settings);
 
 /* Checks that the settings fit together; fails as settings_read does. */
 txl_status xlnet_check(const void *settings, const char *name, txl_status failure,

@@ -18,12 +18,21 @@ static size_t attention_scratch(const struct xlnet_timeline *timeline) {
 static size_t all_scratch(const struct xlnet_timeline *timeline) {
     size_t most = larger(attention_scratch(timeline),
                          adaptive_scratch(&timeline->net->network.bands, XLNET_QUERIES));
+    const struct xlnet_head *head = &timeline->net->head;
+    const struct matrix *const matrices[] = {&head->summary,       &head->logits,
+                                             &head->end_hidden,    &head->end,
+                                             &head->answer_hidden, &head->answer};
+    for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++)
+        if (matrices[i]->data)
+            most = larger(most, compute_scratch(matrices[i], XLNET_CHUNK));
     return larger(most, layers_scratch(&timeline->net->network, XLNET_CHUNK, XLNET_CHUNK));
 }
 
 /* The most that any product of a session packs. */
 static size_t all_packed(const struct xlnet *net, const struct kernels *kernels) {
     size_t k = larger(larger((size_t)net->d_model, (size_t)net->d_inner), xlnet_width(net));
+    if (net->network.head == TXL_HEAD_BEAMS)
+        k = larger(k, 2 * (size_t)net->d_model);
     return compute_packed(kernels, XLNET_CHUNK, k);
 }
 
@@ -55,6 +64,11 @@ static void take_rows(struct xlnet_timeline *timeline, struct arena *arena) {
     timeline->qkv = arena_take(arena, XLNET_CHUNK * 3 * width, sizeof *timeline->qkv);
     timeline->heads = arena_take(arena, XLNET_CHUNK * width, sizeof *timeline->heads);
     timeline->inner = arena_take(arena, XLNET_CHUNK * d_inner, sizeof *timeline->inner);
+    if (net->network.head == TXL_HEAD_NONE)
+        return;
+    timeline->segment = arena_take(arena, tgt_len, sizeof *timeline->segment);
+    timeline->pair = arena_take(arena, XLNET_CHUNK * 2 * d_model, sizeof *timeline->pair);
+    timeline->results = arena_take(arena, XLNET_CHUNK * d_model, sizeof *timeline->results);
 }
 
 static struct timeline *lay_out(const struct network *network, const struct kernels *kernels,
@@ -95,7 +109,9 @@ static txl_status timeline_open(struct timeline *t, const struct kernels *kernel
                                 struct timeline *like, txl_error *error) {
     struct xlnet_timeline *timeline = xlnet_timeline(t);
     txl_status status = compute_open(&t->compute, kernels, t->settings.threads,
-                                     layers_reach_sgemm(t->network, kernels, XLNET_CHUNK), error);
+                                     t->network->head != TXL_HEAD_NONE || /* which is in f32 */
+                                         layers_reach_sgemm(t->network, kernels, XLNET_CHUNK),
+                                     error);
     if (!status)
         status = layers_open(&t->layers, t->compute.pool, error);
     if (status)
@@ -196,4 +212,5 @@ const struct family xlnet_family = {
     .export_row = export_row,
     .import_row = import_row,
     .both_sides = &xlnet_both_sides,
+    .heads = &xlnet_heads,
 };

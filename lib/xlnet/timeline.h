@@ -90,8 +90,9 @@ enum {
 
 /* A row of a pass. */
 struct xlnet_row {
-    uint64_t at;  /* its position */
-    uint64_t end; /* it sees the positions below, except open gaps */
+    uint64_t at;    /* its position */
+    uint64_t end;   /* it sees the positions below, except open gaps, */
+    uint64_t begin; /* and of a pass over inputs none before this one */
 };
 
 struct xlnet_timeline {
@@ -122,6 +123,11 @@ struct xlnet_timeline {
     float *qkv;   /* [XLNET_CHUNK, 3 n_head d_head] */
     float *heads; /* [XLNET_CHUNK, n_head d_head] */
     float *inner; /* [XLNET_CHUNK, d_inner] */
+
+    /* For a head. */
+    uint8_t *segment; /* of each row of a pass over inputs */
+    float *pair;      /* [XLNET_CHUNK, 2 d_model] */
+    float *results;   /* [XLNET_CHUNK, d_model] */
 };
 
 static inline struct xlnet_timeline *xlnet_timeline(struct timeline *base) {
@@ -142,6 +148,12 @@ txl_status xlnet_advance_each(struct timeline *const *each, const int32_t *ids, 
                               const float **hidden, txl_error *error);
 void xlnet_reset(struct timeline *timeline);
 
+/* Reads inputs, each by itself; *hidden receives their rows after the last layer, [.., d_model],
+ * one input after the other.  They live until the next pass. */
+txl_status xlnet_read_inputs(struct timeline *timeline, const txl_input *inputs, size_t n,
+                             const float **hidden, txl_error *error);
+extern const struct head_functions xlnet_heads;
+
 /* ---- Attention ---------------------------------------------------------------------------- */
 
 /* The attention of one layer of a pass.  Only forward.c needs it. */
@@ -153,7 +165,9 @@ struct xlnet_pass {
     struct timeline *const *each;    /* [n_timeline], or NULL: all rows are of `timeline` */
     size_t n_timeline;
     size_t n_content, n_query;
-    int l;                           /* the layer's number, */
+    const uint8_t *segment; /* NULL, or of inputs that are read for a head, each by itself: the
+                               segment of each row, which is at the position of its number */
+    int l;                  /* the layer's number, */
     const struct xlnet_layer *layer; /* and its weights */
 
     /* The part of the rows that is being computed. */
@@ -172,7 +186,7 @@ struct xlnet_rows {
 struct xlnet_timeline *xlnet_pass_timeline(const struct xlnet_pass *pass, size_t t);
 struct xlnet_rows xlnet_pass_rows(const struct xlnet_pass *pass, size_t t);
 
-/* The distances that these rows see, from least to most. */
+/* The distances that rows see, from least to most. */
 void xlnet_distances_seen(const struct xlnet_pass *pass, const struct xlnet_timeline *timeline,
                           struct xlnet_rows rows, int64_t *least, int64_t *most);
 

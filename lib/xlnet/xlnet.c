@@ -19,6 +19,9 @@ static void set_dimensions(struct xlnet *net, const struct xlnet_settings *s) {
     net->network.row_width = 2 * (size_t)s->n_head * (size_t)s->d_head;
     net->network.row_heads = 2 * (size_t)s->n_head;
     net->network.has_memory = true;
+    net->network.head = (txl_head)s->head;
+    net->network.n_logit = xlnet_n_logit(s);
+    net->network.lacks_softmax = !s->language_model;
     net->network.bands =
         (struct bands){.d_model = (size_t)s->d_model, .scale = 1, .n_band = 1, .band = &net->band};
 }

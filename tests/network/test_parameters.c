@@ -223,20 +223,39 @@ TEST(the_document_has_an_xlnets_shapes) {
     static struct names names;
     read_document("Tensors of an XLNet", &names);
     check_names(&names, &xlnet_parameters);
-    const struct xlnet_settings s = {.model = {.n_token = 101},
-                                     .n_layer = 2,
-                                     .n_head = 3,
-                                     .d_head = 5,
-                                     .d_model = 22,
-                                     .d_inner = 7};
-    const struct quantity quantities[] = {{"n_token", 101}, {"n_head", 3},  {"d_head", 5},
-                                          {"d_model", 22},  {"d_inner", 7}, {NULL, 0}};
-    struct parameter_walk walk = parameter_walk(&xlnet_parameters, &s);
-    struct parameter_tensor t;
-    int n = 0;
-    for (; parameter_next(&walk, &t); n++)
-        check_shape(&names, &t, quantities);
-    assert_int_equal(n, 2 * (xlnet_parameters.n - 4) + 4);
+    bool met[MOST] = {false};
+    for (int kind = 0; kind < 6 * 2 * 2 * 2; kind++) {
+        const struct xlnet_settings s = {.model = {.n_token = 101},
+                                         .n_layer = 2,
+                                         .n_head = 3,
+                                         .d_head = 5,
+                                         .d_model = 22,
+                                         .d_inner = 7,
+                                         .head = kind / 8,
+                                         .n_label = 9,
+                                         .language_model = kind % 2,
+                                         .tied_weights = kind / 2 % 2,
+                                         .summary_projected = kind / 4 % 2};
+        const uint64_t n_logit = s.head == TXL_HEAD_SPANS                                   ? 2
+                                 : s.head == TXL_HEAD_SEQUENCE || s.head == TXL_HEAD_TOKENS ? 9
+                                                                                            : 1;
+        const struct quantity quantities[] = {
+            {"n_token", 101}, {"n_head", 3},        {"d_head", 5}, {"d_model", 22},
+            {"d_inner", 7},   {"n_logit", n_logit}, {NULL, 0}};
+        struct parameter_walk walk = parameter_walk(&xlnet_parameters, &s);
+        struct parameter_tensor t;
+        int n = 0;
+        for (; parameter_next(&walk, &t); n++) {
+            check_shape(&names, &t, quantities);
+            met[t.number] = true;
+        }
+        /* 15 of a layer, embedding and mask, the softmax, and what the head has */
+        assert_int_equal(n, 2 * 15 + 2 + (s.language_model ? 1 + !s.tied_weights : 0) +
+                                (s.head ? 2 : 0) + (s.summary_projected ? 2 : 0) +
+                                (s.head == TXL_HEAD_BEAMS ? 9 : 0));
+    }
+    for (int i = 0; i < xlnet_parameters.n; i++)
+        assert_true(met[i]);
 }
 
 static void check_settings(const char *title, const struct setting_table *own) {
