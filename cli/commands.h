@@ -5,9 +5,9 @@
 #include "cli/options/options.h"
 
 extern const struct command generate_command, fill_command, ppl_command, surprisal_command,
-    compress_command, decompress_command, convert_command, info_command, verify_command,
-    tokenize_command, train_command, serve_command, bench_command, completion_command, help_command,
-    manual_command, version_command;
+    classify_command, answer_command, compress_command, decompress_command, convert_command,
+    info_command, verify_command, tokenize_command, train_command, serve_command, bench_command,
+    completion_command, help_command, manual_command, version_command;
 
 /* All commands in the order in which help lists them; NULL after the last.  It does not list man,
  * which the build runs. */

@@ -343,7 +343,7 @@ static int run(const struct command *command, void *values, struct operands *fil
         return STATUS_FAILURE;
     }
     t->options = options;
-    if (model_open(&t->model, &options->common)) {
+    if (model_open_any(&t->model, &options->common)) {
         t->kind = txl_model_kind(t->model.handle);
         if (text_form_choose(t->kind, options->text, TEXT_TOKENS, &t->text))
             status = tokenize_files(t, files->items, files->n);

@@ -55,11 +55,14 @@ bool items_ready(struct items *items) {
     if (!names)
         return terminal_error("out of memory");
     own->names = names;
-    own->fixed = items->names_files ? 3 : 2;
+    const size_t before = own->n;
     if (items->names_files)
         names[own->n++] = "file";
+    own->item = own->n;
     names[own->n++] = "item";
-    names[own->n++] = "condition";
+    if (!items->names.classifies && !items->names.answers)
+        names[own->n++] = "condition";
+    own->fixed = own->n - before;
     for (int i = 0; i < items->n && good; i++)
         good = items_table_take(&items->tables[i], own);
     return good || terminal_error("out of memory");
@@ -105,13 +108,12 @@ static bool set_before(struct items *items, struct items_table *table, const str
     return good;
 }
 
-/* The name of the user's table, in every row. */
-static void pass_file(struct items *items, const char *path) {
+void items_pass_file(struct items *items, const char *path) {
     struct own_columns *own = &items->own;
     const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
     const struct own_value file = {.text = name, .length = strlen(name)};
     for (size_t i = 0; items->names_files && i < own->copies * own->per_copy; i++)
-        own->values[i * own->n + own->n - 3] = file;
+        own->values[i * own->n + own->item - 1] = file;
 }
 
 bool items_pass_plain(struct items *items, const char *path, const struct own_value *item) {
@@ -123,8 +125,8 @@ bool items_pass_plain(struct items *items, const char *path, const struct own_va
     own->values = values;
     own->by_region = false;
     own->copies = own->per_copy = 1;
-    pass_file(items, path);
-    values[own->n - 2] = *item;
+    items_pass_file(items, path);
+    values[own->item] = *item;
     return true;
 }
 
@@ -136,7 +138,7 @@ static bool prepare_text(struct items *items, struct items_table *table,
     if (!regions_part(regions, text->text, text->length) ||
         !items_table_pass(table, &items->own, item, condition))
         return false;
-    pass_file(items, table->input.name);
+    items_pass_file(items, table->input.name);
     return true;
 }
 

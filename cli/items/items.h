@@ -38,6 +38,9 @@ bool items_add(struct items *items, const char *path, const struct input_form *f
 /* All tables are open: gathers the columns that are passed on.  False with the error printed. */
 bool items_ready(struct items *items);
 
+/* Sets the name of the user's table in every row of the own columns. */
+void items_pass_file(struct items *items, const char *path);
+
 /* Sets the own columns of a text that is of no table.  False when memory is short. */
 bool items_pass_plain(struct items *items, const char *path, const struct own_value *item);
 

@@ -412,8 +412,8 @@ bool items_rows_pass(const struct items_table *t, struct own_columns *own,
     for (size_t k = 0; k < n_row; k++) {
         there[k] = k == 0; /* the closing symbol, which no row is of, comes once */
         items_table_pass_cells(t, own, k, NULL);
-        values[k * own->n + own->n - 2] = *item;
-        values[k * own->n + own->n - 1] = *condition;
+        values[k * own->n + own->item] = *item;
+        values[k * own->n + own->item + 1] = *condition;
     }
     for (size_t k = t->text; k < t->text_end; k++) {
         const struct long_row *row = &t->rows[k];

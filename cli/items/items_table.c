@@ -24,13 +24,21 @@ enum { END = -1 };
 /* Messages that wait until a record is right. */
 enum { WAITING = 1 << 16 };
 
-static const char *const role_names[N_ROLE] = {"item",   "condition",     "text",         "context",
-                                               "region", "sentence_good", "sentence_bad", "UID",
-                                               "pairID", "candidates"};
+static const char *const role_names[N_ROLE] = {
+    "item",         "condition", "text",     "context", "region", "sentence_good",
+    "sentence_bad", "pair",      "question", "UID",     "pairID", "candidates"};
 
 static const size_t NONE = SIZE_MAX;
 
 /* ---- Names -------------------------------------------------------------------------------- */
+
+/* Whether the command's tables may have such a column. */
+static bool is_possible(const struct items_names *names, enum items_role role) {
+    if (names->classifies || names->answers)
+        return role == ROLE_ITEM || role == ROLE_TEXT ||
+               role == (names->classifies ? ROLE_SECOND : ROLE_QUESTION);
+    return role != ROLE_SECOND && role != ROLE_QUESTION;
+}
 
 /* Takes one role=NAME, of `length` bytes. */
 static bool take_name(struct items_names *names, const char *part, size_t length) {
@@ -41,7 +49,8 @@ static bool take_name(struct items_names *names, const char *part, size_t length
         return names->joins_bare;
     }
     for (size_t i = 0; i < N_ROLE && n > 0; i++)
-        if (strlen(role_names[i]) == n && memcmp(role_names[i], part, n) == 0) {
+        if (is_possible(names, i) && strlen(role_names[i]) == n &&
+            memcmp(role_names[i], part, n) == 0) {
             bool good = !names->name[i] && n + 1 < length;
             if (good)
                 names->name[i] = strndup(equals + 1, length - n - 1);
@@ -70,9 +79,10 @@ void items_names_free(struct items_names *names) {
 const char *items_table_name(const struct items_table *t, enum items_role role) {
     const char *given = t->names->name[role];
     bool cloze = t->names->cloze;
-    bool usual = role == ROLE_REGION       ? false
-                 : role == ROLE_CANDIDATES ? cloze
-                                           : !cloze || role <= ROLE_TEXT;
+    bool usual = !is_possible(t->names, role) || role == ROLE_REGION ? false
+                 : t->names->classifies || t->names->answers         ? true
+                 : role == ROLE_CANDIDATES                           ? cloze
+                                                                     : !cloze || role <= ROLE_TEXT;
     return given ? given : usual ? role_names[role] : NULL;
 }
 
@@ -292,17 +302,36 @@ static size_t bare_length(char *line, size_t length) {
     return n;
 }
 
-/* Reads a line of a table with one column, which is a text whatever is in it; quoted or not. */
+/* Whether the record, of which the first *at bytes were looked at, is the start of a quoted field
+ * that is still open. */
+static bool is_open(const struct items_table *t, size_t *at) {
+    const char *bytes = t->bytes.data;
+    if (t->bytes.length == 0 || bytes[0] != '"')
+        return false;
+    for (*at = *at > 0 ? *at : 1; *at < t->bytes.length; ++*at)
+        if (bytes[*at] == '"' && (*at + 1 == t->bytes.length || bytes[++*at] != '"'))
+            return false;
+    return true;
+}
+
+/* Reads a line of a table with one column, which is a text whatever is in it; quoted or not.  Only
+ * where each record is a text by itself may a quoted one have several lines: one that just begins
+ * with a quote would else take the next ones. */
 static enum reading read_line(struct items_table *t) {
+    const bool whole = t->names->classifies || t->names->answers;
+    size_t seen = 0;
     do {
         t->bytes.length = t->n_fields = 0;
         t->too_long = false;
         t->record = t->line;
         if (peek_byte(t) == END)
             return FINISHED;
-        for (int c; (c = next_byte(t)) != '\n' && c != END;)
+        for (int c; (c = next_byte(t)) != END;) {
+            if (c == '\n' && !(whole && is_open(t, &seen)))
+                break;
             if (!add_byte(t, c))
                 return FAILED;
+        }
         while (t->bytes.length > 0 && t->bytes.data[t->bytes.length - 1] == '\r')
             t->bytes.length--;
     } while (is_all_space(t->bytes.data, t->bytes.length));
@@ -563,6 +592,8 @@ static bool find_roles(struct items_table *t, const char **twice) {
         *twice = n > 1 && k < ROLE_UID ? name : *twice;
         named = named && (!t->names->name[k] || t->role[k] != NONE);
     }
+    if (t->names->answers && !t->names->name[ROLE_TEXT] && t->role[ROLE_TEXT] == NONE)
+        t->role[ROLE_TEXT] = find_column(t, role_names[ROLE_CONTEXT], &(size_t){0});
     t->pairs =
         t->role[ROLE_TEXT] == NONE && t->role[ROLE_GOOD] != NONE && t->role[ROLE_BAD] != NONE;
     bool labelled = !t->names->name[ROLE_REGION] || t->role[ROLE_ITEM] != NONE;
@@ -628,10 +659,13 @@ static bool fail_roles(struct items_table *t, const char *twice) {
         return items_table_fail(t, "the column text is needed; the columns are %s", columns);
     return items_table_fail(
         t,
-        "a column text is needed%s, or sentence_good and sentence_bad; there is no "
-        "%s among %s; --columns '%s' says what is called so",
-        t->names->name[ROLE_REGION] ? ", with a row a region item too" : "", missing, columns,
-        named);
+        "a column text is needed%s; there is no %s among %s; --columns '%s' says what is called so",
+        t->names->answers             ? " (or context)"
+        : t->names->classifies        ? ""
+        : t->names->name[ROLE_REGION] ? ", with a row a region item too, or sentence_good and "
+                                        "sentence_bad"
+                                      : ", or sentence_good and sentence_bad",
+        missing, columns, named);
 }
 
 /* Whether the line says which separator the table has, as Excel writes it: sep=; */
@@ -885,8 +919,8 @@ bool items_table_open(struct items_table *t, const char *path, const struct inpu
     if (t->names->name[ROLE_REGION] && t->role[ROLE_REGION] != NONE)
         return t->pairs ? items_table_fail(t, "--columns region needs a column of texts")
                         : items_rows_read(t);
-    return t->names->cloze || t->pairs || t->role[ROLE_ITEM] == NONE ||
-           find_repeated(t, separators);
+    return t->names->cloze || t->names->classifies || t->names->answers || t->pairs ||
+           t->role[ROLE_ITEM] == NONE || find_repeated(t, separators);
 }
 
 void items_table_close(struct items_table *t) {
@@ -895,6 +929,7 @@ void items_table_close(struct items_table *t) {
     input_close(&t->input);
     drop_columns(t);
     free(t->columns);
+    free(t->choices);
     items_rows_free(t);
     free(t->fields);
     free(t->cells);
@@ -913,6 +948,23 @@ static bool is_passed(const struct items_table *t, size_t column) {
         if (t->role[i] == column && i != ROLE_REGION &&
             (t->pairs || (i != ROLE_GOOD && i != ROLE_BAD)))
             return false;
+    for (size_t i = 0; i < t->n_choice; i++)
+        if (t->choices[i] == column)
+            return false;
+    return true;
+}
+
+bool items_table_choices(struct items_table *t) {
+    char name[32];
+    size_t column, n;
+    while (snprintf(name, sizeof name, "choice%zu", t->n_choice + 1) > 0 &&
+           (column = find_column(t, name, &n)) != NONE) {
+        size_t *choices = reallocarray(t->choices, t->n_choice + 1, sizeof *choices);
+        if (!choices)
+            return items_table_lacks_memory(t);
+        t->choices = choices;
+        choices[t->n_choice++] = column;
+    }
     return true;
 }
 
@@ -978,8 +1030,9 @@ bool items_table_pass(const struct items_table *t, struct own_columns *own,
     own->by_region = false;
     own->copies = own->per_copy = 1;
     items_table_pass_cells(t, own, 0, t->cells);
-    values[own->n - 2] = *item;
-    values[own->n - 1] = *condition;
+    values[own->item] = *item;
+    if (own->item + 1 < own->n)
+        values[own->item + 1] = *condition;
     return true;
 }
 
@@ -1033,6 +1086,9 @@ static bool check_record(struct items_table *t) {
         return false;
     if (t->pairs)
         return has_text(t, ROLE_GOOD) && has_text(t, ROLE_BAD);
+    for (enum items_role i = ROLE_SECOND; i <= ROLE_QUESTION; i++)
+        if (t->role[i] != NONE && !has_text(t, i))
+            return false;
     return has_name(t, ROLE_ITEM) && has_name(t, ROLE_CONDITION) && has_text(t, ROLE_TEXT);
 }
 

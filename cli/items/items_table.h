@@ -32,6 +32,8 @@ enum items_role {
     ROLE_REGION,
     ROLE_GOOD,
     ROLE_BAD,
+    ROLE_SECOND,   /* the other text of a pair; of txl classify alone */
+    ROLE_QUESTION, /* of txl answer alone */
     ROLE_UID,
     ROLE_PAIR,
     ROLE_CANDIDATES, /* for a gap, with bars between; of txl fill alone */
@@ -42,7 +44,10 @@ enum items_role {
 struct items_names {
     char *name[N_ROLE]; /* NULL: as usual; regions have no usual name */
     bool cloze;         /* `candidates` has, context has none */
-    bool joins_bare;    /* rows of the long form have nothing between them */
+    /* Of txl classify and txl answer: a second text or a question has, condition and what is scored
+     * have none.  Each record is a text. */
+    bool classifies, answers;
+    bool joins_bare; /* rows of the long form have nothing between them */
     bool lacks_memory;
 };
 
@@ -82,7 +87,9 @@ struct items_table {
     size_t n_column;
     json_t *index;       /* of objects: the number of each column */
     size_t role[N_ROLE]; /* columns; SIZE_MAX: there is none */
-    size_t *passed;      /* [own.n - 2]: the column of each own one, or SIZE_MAX */
+    size_t *choices;     /* [n_choice]: columns */
+    size_t n_choice;
+    size_t *passed; /* [own.n - 2]: the column of each own one, or SIZE_MAX */
 
     /* The current record. */
     uint64_t record; /* its first line */
@@ -126,6 +133,10 @@ enum reading { READ, WRONG, FINISHED, FAILED };
 bool items_table_open(struct items_table *table, const char *path, const struct input_form *form,
                       const struct items_names *names);
 void items_table_close(struct items_table *table);
+
+/* Finds choice1, choice2 and so on, as many as there are, so that they are not passed on.  False
+ * when memory is short. */
+bool items_table_choices(struct items_table *table);
 
 /* Adds the columns that are passed on and not yet among the own ones.  False when memory is
  * short. */

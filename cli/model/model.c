@@ -82,7 +82,7 @@ static bool is_raw(const struct model *model) {
     return expanded == 0;
 }
 
-bool model_open(struct model *model, const struct common_options *options) {
+bool model_open_any(struct model *model, const struct common_options *options) {
     const char *path = options->model ? options->model : model_environment();
     txl_error error;
     if (model_open_file(model, path, (int)options->threads, options->low_memory, &error))
@@ -90,6 +90,50 @@ bool model_open(struct model *model, const struct common_options *options) {
     if (options->low_memory && is_raw(model))
         terminal_note("%s is not compressed, so --low-memory changes nothing", model->name);
     return true;
+}
+
+/* What a model's head is for, and whether txl answer takes it; else txl classify does. */
+static bool describe_head(const txl_model *model, char *text, size_t size) {
+    const int n = txl_model_n_label(model);
+    switch (txl_model_head(model)) {
+    case TXL_HEAD_SEQUENCE:
+        snprintf(text, size, "a classifier of %d label%s", n, n == 1 ? "" : "s");
+        return false;
+    case TXL_HEAD_CHOICE:
+        snprintf(text, size, "a model that takes one of several choices");
+        return false;
+    case TXL_HEAD_TOKENS:
+        snprintf(text, size, "a classifier of words with %d label%s", n, n == 1 ? "" : "s");
+        return false;
+    default:
+        snprintf(text, size, "a model that answers questions");
+        return true;
+    }
+}
+
+bool model_open(struct model *model, const struct common_options *options) {
+    char head[80];
+    if (!model_open_any(model, options))
+        return false;
+    if (txl_model_is_language_model(model->handle))
+        return true;
+    const bool questions = describe_head(model->handle, head, sizeof head);
+    return terminal_error("%s: %s, no language model: txl %s takes it", model->name, head,
+                          questions ? "answer" : "classify");
+}
+
+bool model_open_head(struct model *model, const struct common_options *options, bool questions) {
+    char head[80];
+    if (!model_open_any(model, options))
+        return false;
+    if (txl_model_head(model->handle) == TXL_HEAD_NONE)
+        return terminal_error("%s: a language model without a head; txl convert makes a model with "
+                              "one of a fine-tuned XLNet's checkpoint (txl help heads)",
+                              model->name);
+    if (describe_head(model->handle, head, sizeof head) == questions)
+        return true;
+    return terminal_error("%s: %s: txl %s takes it", model->name, head,
+                          questions ? "classify" : "answer");
 }
 
 void model_close(struct model *model) {

@@ -10,9 +10,14 @@ struct model {
     const char *name; /* the path, or BUILT_IN */
 };
 
-/* Opens --model, else $TXL_MODEL, else the model within the program.  False with the error
- * printed. */
+/* Opens --model, else $TXL_MODEL, else the model within the program, which is to be a language
+ * model.  False with the error printed. */
 bool model_open(struct model *model, const struct common_options *options);
+
+/* The same of a model of any kind, and of one with a head for txl classify, or for `questions`, of
+ * txl answer. */
+bool model_open_any(struct model *model, const struct common_options *options);
+bool model_open_head(struct model *model, const struct common_options *options, bool questions);
 void model_close(struct model *model);
 
 /* Whether `path`, NULL or BUILT_IN, means the model within the program. */

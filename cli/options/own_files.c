@@ -60,8 +60,8 @@ static bool match(const char *const *names, size_t n, const char *columns) {
             const char *after = strchr(columns, ']') + 1;
             if (match(names, n, after + strspn(after, " ")))
                 return true;
-        } else if (is_word("top", columns, length)) {
-            for (; n > 0 && strncmp(names[0], "top", 3) == 0; n--)
+        } else if (columns[length - 1] == '*') {
+            for (; n > 0 && strncmp(names[0], columns, length - 1) == 0; n--)
                 names++;
         } else {
             if (n == 0 || !is_word(names[0], columns, length))

@@ -14,7 +14,7 @@ bool is_own_file(const char *path, enum output_kind kind, const char *const *col
 const char *output_kind_name(enum output_kind kind);
 
 /* Whether names[n] are the columns of a level: names with blanks between them, "[" and "]" around
- * those that may be missing together, "top" for any that begin so, and "*" for a person's: at the
+ * those that may be missing together, "top*" for any that begin so, and "*" for a person's: at the
  * beginning any, at the end none or such as end in item and condition. */
 bool own_columns_match(const char *const *names, size_t n, const char *columns);
 

@@ -23,7 +23,7 @@ static const char *const columns[N_LEVEL] = {
 
 const char *const levels_columns[] = {
     "* line text_n index id token text offset length word_n region bits nats [ nats_other kl ] "
-    "[ probability rank entropy ] top",
+    "[ probability rank entropy ] top*",
     "* line text_n word_n region word offset length tokens unknown bits nats [ bits_corrected ] "
     "[ entropy reduction ] [ nats_other kl ]",
     "* line text_n region text words tokens unknown bits nats [ bits_corrected ] "

@@ -101,13 +101,14 @@ static bool set_columns(struct table *table, const char *columns, const struct o
     struct buffer used = {0}, keys = {0};
     bool good = true;
     table->verbatim = true;
-    for (const char *at = columns; *at != '\0' && good; at += strcspn(at, " "), at += *at == ' ') {
-        size_t length = strcspn(at, " ");
+    const char *const end = strchr(columns, '\n') ? "\n" : " ";
+    for (const char *at = columns; *at != '\0' && good; at += strcspn(at, end), at += *at == *end) {
+        size_t length = strcspn(at, end);
         good = buffer_append(&used, at, length) && buffer_append(&used, "", 1);
     }
-    for (const char *at = columns; *at != '\0' && good; at += strcspn(at, " "), at += *at == ' ')
+    for (const char *at = columns; *at != '\0' && good; at += strcspn(at, end), at += *at == *end)
         if (*at != '*')
-            good = put_name(table, &keys, at, strcspn(at, " "));
+            good = put_name(table, &keys, at, strcspn(at, end));
         else if (own)
             good = put_own(table, &keys, &used, own);
     buffer_free(&used);

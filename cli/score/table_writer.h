@@ -21,6 +21,7 @@ enum table_form { TABLE_TABS, TABLE_COMMAS, TABLE_OBJECTS };
 struct own_columns {
     const char **names; /* [n]; the last `fixed` are the program's: perhaps file, item, condition */
     size_t n, fixed;
+    size_t item; /* the item's; if another follows, it is the condition's */
     struct own_value {
         const char *text; /* [length]; NULL: null */
         size_t length;
@@ -62,9 +63,10 @@ struct table {
 /* True for the names of standard output. */
 bool table_is_standard_output(const char *path);
 
-/* Opens the table and prints the header; `columns` are names with blanks between them, where "*"
- * stands for the own columns (NULL: none).  `form`: where the file's name says nothing.
- * False with the error printed; end with table_abandon, and before it put `file` in place. */
+/* Opens the table and prints the header; `columns` are names with blanks between them, or if there
+ * is one with line feeds, where "*" stands for the own columns (NULL: none).  `form`: where the
+ * file's name says nothing. False with the error printed; end with table_abandon, and before it put
+ * `file` in place. */
 bool table_open(struct table *table, const char *path, const char *columns,
                 const struct own_columns *own, enum table_form form);
 void table_abandon(struct table *table);
