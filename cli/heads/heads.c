@@ -257,8 +257,12 @@ static bool begin_file(struct heads *h) {
     if (!current_table(h) && !tokens_open_input(&h->input, h->files[h->file].path, h->model.handle,
                                                 false, &h->options->common.form))
         return false;
-    if (!open_reader(h, current_input(h)))
+    if (!open_reader(h, current_input(h))) {
+        if (!current_table(h))
+            input_close(&h->input);
+        h->input.handle = -1;
         return false;
+    }
     h->open = true;
     progress_start(&h->progress, current_input(h)->name, h->answers ? "windows" : "texts");
     return true;
@@ -526,7 +530,8 @@ json_t *heads_reals(const float *numbers, size_t n, size_t apart) {
 
 int heads_finish(struct heads *h, bool good) {
     const double seconds = terminal_seconds() - h->start;
-    good = good && !output_failed() && !signals_stopped();
+    const bool lacks = h->failed || h->lacks > 0;
+    good = good && !output_failed() && !signals_stopped() && !(lacks && h->texts == 0);
     if (good && h->table.file.stream)
         good = outfile_commit(&h->table.file);
     if (h->cut > 0)
@@ -535,10 +540,9 @@ int heads_finish(struct heads *h, bool good) {
                       h->answers ? "max-question" : "max-len",
                       h->answers ? h->options->max_question : h->options->max_len,
                       h->cut == 1 ? "was" : "were");
-    const int status =
-        output_finish(signals_stopped()                                          ? signals_status()
-                      : (good && !h->failed && h->lacks == 0) || output_closed() ? STATUS_OK
-                                                                                 : STATUS_FAILURE);
+    const int status = output_finish(signals_stopped()                     ? signals_status()
+                                     : (good && !lacks) || output_closed() ? STATUS_OK
+                                                                           : STATUS_FAILURE);
     if (good && h->texts > 0) {
         terminal_brief("%" PRIu64 " text%s, %.1f per second", h->texts, plural(h->texts),
                        (double)h->texts / seconds);

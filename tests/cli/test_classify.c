@@ -145,6 +145,130 @@ TEST(the_reference_is_met) {
     }
 }
 
+/* ---- Which answers count ------------------------------------------------------------------ */
+
+enum { MOST_TOKENS = 4096 };
+
+/* What the program prints of a question about the text, with options. */
+static json_t *ask(const char *model, const char *text, const char *options) {
+    char command[2048], path[512];
+    snprintf(path, sizeof path, "%s", scratch_path("text.txt"));
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+    snprintf(command, sizeof command,
+             "'%s' answer --quiet --model '%s' --question 'Who was it?' %s '%s'", getenv("TXL"),
+             model, options, path);
+    FILE *out = popen(command, "r");
+    assert_non_null(out);
+    json_t *object = json_loadf(out, 0, NULL);
+    assert_non_null(object);
+    assert_int_equal(pclose(out), 0);
+    unlink(path);
+    return object;
+}
+
+static int descending(const void *a, const void *b) {
+    const double *x = a, *y = b;
+    return (*x < *y) - (*x > *y);
+}
+
+static void assert_logprobs(const json_t *object, double *want, size_t n) {
+    const json_t *answers = json_object_get(object, "answers");
+    qsort(want, n, sizeof *want, descending);
+    assert_int_equal(json_array_size(answers), n);
+    for (size_t i = 0; i < n; i++)
+        if (!(fabs(number_of(json_array_get(answers, i), "logprob") - want[i]) < 1e-5))
+            fail_msg("answer %zu: %g is not %g", i,
+                     number_of(json_array_get(answers, i), "logprob"), want[i]);
+}
+
+static double real_at(const json_t *object, const char *key, size_t i) {
+    return json_real_value(json_array_get(json_object_get(object, key), i));
+}
+
+/* log P of token i of the window, among its tokens and <cls>. */
+static double logprob_at(const json_t *window, const char *key, size_t i) {
+    const size_t length = (size_t)number_of(window, "length"),
+                 last = json_array_size(json_object_get(window, key)) - 1;
+    double sum = exp(real_at(window, key, last));
+    for (size_t k = 0; k < length; k++)
+        sum += exp(real_at(window, key, k));
+    return real_at(window, key, i) - log(sum);
+}
+
+/* Answers of one token, each in the window where it has the most context on its shorter side, plus
+ * 0.01 times the window's length; the last one is far shorter than the others. */
+TEST(each_start_counts_in_one_window) {
+    static char text[1 << 14];
+    static double want[MOST_TOKENS], most[MOST_TOKENS];
+    char model[512];
+    size_t w, n = 0;
+    json_t *window;
+    snprintf(model, sizeof model, "%s", scratch_path("model.txl"));
+    case_convert("xlnet-heads/answers-simple", "f32", -1, model);
+    for (int i = 0; i < 60; i++)
+        snprintf(text + strlen(text), 64, "The %d hounds of the moor ran. ", i);
+    json_t *logits = ask(model, text, "--logits"),
+           *answers = ask(model, text, "--json --max-answer 1 --top 10000");
+    const json_t *windows = json_object_get(logits, "windows");
+    assert_true(json_array_size(windows) > 3);
+    json_array_foreach(windows, w, window) {
+        const size_t start = (size_t)number_of(window, "start"),
+                     length = (size_t)number_of(window, "length");
+        for (size_t i = 0; i < length; i++) {
+            const size_t right = length - 1 - i;
+            const double share = (double)(i < right ? i : right) + 0.01 * (double)length;
+            assert_true(start + i < MOST_TOKENS);
+            if (start + i < n && share <= most[start + i])
+                continue;
+            most[start + i] = share;
+            want[start + i] =
+                logprob_at(window, "start_logits", i) + logprob_at(window, "end_logits", i);
+        }
+        n = start + length;
+    }
+    assert_logprobs(answers, want, n);
+    json_decref(logits);
+    json_decref(answers);
+    unlink(model);
+}
+
+/* Of the starts and ends that are kept those pairs that are an answer, of so many tokens at most.
+ */
+TEST(beams_are_paired) {
+    static const char text[] = "The hound ran over the moor, and Sir Henry, who saw it, cried.";
+    static const size_t longest[] = {1, 3, 64};
+    char model[512], options[64];
+    snprintf(model, sizeof model, "%s", scratch_path("model.txl"));
+    case_convert("xlnet-heads/answers-beams", "f32", -1, model);
+    json_t *logits = ask(model, text, "--logits");
+    const json_t *window = json_array_get(json_object_get(logits, "windows"), 0),
+                 *starts = json_object_get(window, "start_top");
+    for (size_t l = 0; l < 3; l++) {
+        double want[32];
+        size_t n = 0, k, m;
+        json_t *start, *end;
+        json_array_foreach(starts, k, start) {
+            json_array_foreach(json_array_get(json_object_get(window, "end_top"), k), m, end) {
+                const json_int_t i = json_integer_value(json_array_get(start, 0)),
+                                 j = json_integer_value(json_array_get(end, 0));
+                if (i <= j && j < (json_int_t)number_of(window, "length") &&
+                    j - i < (json_int_t)longest[l])
+                    want[n++] = log(json_real_value(json_array_get(start, 1))) +
+                                log(json_real_value(json_array_get(end, 1)));
+            }
+        }
+        snprintf(options, sizeof options, "--json --top 99 --max-answer %zu", longest[l]);
+        json_t *answers = ask(model, text, options);
+        assert_logprobs(answers, want, n);
+        json_decref(answers);
+    }
+    json_decref(logits);
+    unlink(model);
+}
+
 int main(void) {
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -132,6 +132,8 @@ TEST(converting) {
         {"hf-safetensors", NULL, NULL},
         {"learnable-positions", NULL, NULL},
         {"xlnet/uni", NULL, "xlnet-tokenizer"},
+        {"xlnet-heads/pairs", "q8", NULL},
+        {"xlnet-heads/answers-beams", NULL, NULL},
     };
     for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
         fail_each(sources[i].name, convert, &sources[i], 300);
@@ -374,6 +376,42 @@ TEST(running) {
     fail_each("score", score, c.model, 200);
     fail_each("remember", remember, c.model, 400);
     case_close(&c);
+}
+
+/* What a head says of an input. */
+static txl_status find_answers(const void *context, uint64_t *result, txl_error *error) {
+    static const int32_t ids[] = {20, 21, 22, 23, 24, 25, 26, 4, 30, 4, 3};
+    static const uint8_t segments[] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 2};
+    const txl_input input = {.ids = ids, .segments = segments, .n = 11};
+    const txl_model *model = context;
+    const txl_beams *beams;
+    txl_settings settings;
+    txl_session *session;
+    txl_model_defaults(model, &settings);
+    settings.threads = 1;
+    *result = 0;
+    txl_status status = txl_session_new(model, &settings, &session, error);
+    if (status)
+        return status;
+    status = txl_session_beams(session, &input, 7, &beams, error);
+    if (!status) {
+        *result = XXH3_64bits(beams->end, beams->n_start * beams->n_end * sizeof *beams->end);
+        txl_beams_free(beams);
+    }
+    txl_session_free(session);
+    return status;
+}
+
+TEST(answering) {
+    char path[4096];
+    txl_model *model;
+    txl_error error;
+    snprintf(path, sizeof path, "%s", scratch_path("answers.txl"));
+    case_convert("xlnet-heads/answers-beams", NULL, -1, path);
+    assert_int_equal(txl_model_open_compressed(path, 1, &model, &error), TXL_OK);
+    fail_each("beams", find_answers, model, 200);
+    txl_model_close(model);
+    unlink(path);
 }
 
 TEST(running_compressed) {
