@@ -1073,8 +1073,7 @@ TXL_API txl_status txl_learner_session(txl_learner *learner, txl_session **sessi
 /* ---- A cache of the text so far ----------------------------------------------------------- */
 
 /* Counts the tokens of a text after the 0 to 4 tokens before them (characters and bytes: 0 to 8),
- * and mixes these counts with the
- * model's distribution, as the compressor does (weights-format.md, "The cache"): what repeats
+ * and mixes the counts with the model's distribution (weights-format.md, "The cache"): what repeats
  * becomes likelier.  Nothing in it depends on the processor but the model's own log-probabilities.
  * It takes 4 bytes a token of the vocabulary, and up to 56 bytes a token of the text, at most 235
  * MB (470 MB); then the older half of the counts is forgotten.  One thread at a time uses a cache.
@@ -1114,8 +1113,8 @@ typedef struct txl_compression {
     int streams;     /* at most, in a frame: 1 to TXL_MAX_STREAMS; 0: one for each 8 KiB */
     int threads;     /* 0: one for each processor */
     uint64_t memory; /* bytes that sessions may take, but always enough for one; 0: half of the
-                        machine's.  With less, fewer streams are read side by side; with a cache
-                        all of a frame are, or the call ends with TXL_MEMORY */
+                        machine's.  With less, fewer streams are read side by side without mixing;
+                        with it all of a frame are, or the call ends with TXL_MEMORY */
     /* Receives what is compressed, in order; if it returns anything but TXL_OK, the call ends with
      * that status. */
     txl_status (*write)(void *context, const void *bytes, size_t n, txl_error *error);
@@ -1123,8 +1122,8 @@ typedef struct txl_compression {
      * frame that is not yet written.  The call ends with TXL_STOPPED if it returns false. */
     bool (*progress)(void *context, uint64_t text, uint64_t stored);
     void *context;
-    bool no_cache; /* without counts of the text's own tokens (weights-format.md): larger as a rule,
-                      and earlier builds read it */
+    bool no_cache; /* without mixing (txl_mixing): larger as a rule, but damage in one stream spares
+                      the others */
     uint64_t reserved[7];
 } txl_compression;
 
@@ -1143,6 +1142,13 @@ TXL_API txl_status txl_compressor_feed(txl_compressor *compressor, const void *t
 TXL_API txl_status txl_compressor_finish(txl_compressor *compressor, txl_error *error);
 TXL_API void txl_compressor_free(txl_compressor *compressor);
 
+/* How a frame mixes the model's predictions with what its text has had (weights-format.md). */
+typedef enum txl_mixing {
+    TXL_MIXING_NONE = 0,
+    TXL_MIXING_LINEAR = 1,  /* by the cache; of vocabularies with bands */
+    TXL_MIXING_LOGISTIC = 2 /* by decisions, of all others; the streams have one code */
+} txl_mixing;
+
 /* A frame, as its header describes it. */
 typedef struct txl_frame {
     uint64_t offset; /* of its text, in bytes from the beginning of the text */
@@ -1153,6 +1159,7 @@ typedef struct txl_frame {
     uint64_t checksum;     /* the model's */
     const char *name;      /* likewise; "" if it has none; alive during the call */
     txl_settings settings; /* the sessions' */
+    txl_mixing mixing;
     uint64_t reserved[4];
 } txl_frame;
 
@@ -1184,8 +1191,8 @@ TXL_API txl_status txl_decompressor_new(const txl_decompression *decompression,
 
 /* Adds compressed bytes, of one text or of several one after the other.  Damage is TXL_FORMAT, or
  * goes to `lost`; a file without an intact part is TXL_FORMAT in any case.  Besides the sessions,
- * at most 5 MiB are kept, whatever the bytes are.  After a failure the decompressor can only be
- * freed. */
+ * at most 5 MiB are kept, whatever the bytes are, and with TXL_MIXING_LOGISTIC 46 to 85 MB of what
+ * the frame's text has had.  After a failure the decompressor can only be freed. */
 TXL_API txl_status txl_decompressor_feed(txl_decompressor *decompressor, const void *bytes,
                                          size_t n, txl_error *error);
 

@@ -23,7 +23,8 @@ struct txl_compressor {
     struct stream_coder coder;
     struct lossless lossless;
     struct frame frame;
-    struct trailer done; /* the text so far */
+    struct frame_form form; /* of frames for which the model is asked */
+    struct trailer done;    /* the text so far */
     XXH3_state_t *sum;
     size_t most;       /* bytes of text in a frame */
     char *text;        /* [most], of which `frame.size` are there */
@@ -37,8 +38,8 @@ struct txl_compressor {
 
 /* ---- Opening ------------------------------------------------------------------------------ */
 
-/* The *size bytes of a stream that are stored if it ends now; `bound`: its code in any case, since
- * its tokens are in a cache. */
+/* The *size bytes of a stream with a code of its own that are stored if it ends now; `bound`: its
+ * code in any case, since its tokens are in a cache. */
 static const char *stored_bytes(const struct stream *stream, bool bound, size_t *size) {
     const struct buffer *plain = &stream->plain, *code = &stream->code;
     const char *bytes = (const char *)stream->text;
@@ -54,16 +55,23 @@ static const char *stored_bytes(const struct stream *stream, bool bound, size_t 
     return bytes;
 }
 
-static bool tell_progress(void *context, size_t bytes) {
-    txl_compressor *c = context;
-    uint64_t stored = c->done.stored;
+/* Bytes of the frame that is being coded, as far as they are known. */
+static uint64_t coded_bytes(const txl_compressor *c) {
+    uint64_t bytes = 0;
+    if (frame_is_together(&c->frame))
+        return c->n_listed > 0 && c->coder.settled ? c->coder.code.length : 0;
     for (size_t i = 0, size; i < c->n_listed; i++) {
         stored_bytes(c->listed[i], false, &size);
-        stored += size;
+        bytes += size;
     }
+    return bytes;
+}
+
+static bool tell_progress(void *context, size_t bytes) {
+    txl_compressor *c = context;
     c->reported += bytes;
-    c->told = stored = larger(stored, c->told); /* streams may be coded again */
-    return !c->how.progress || c->how.progress(c->how.context, c->reported, stored);
+    c->told = larger(c->done.stored + coded_bytes(c), c->told); /* streams may be coded again */
+    return !c->how.progress || c->how.progress(c->how.context, c->reported, c->told);
 }
 
 static txl_status open_parts(txl_compressor *c, const txl_model *model, txl_error *error) {
@@ -76,10 +84,8 @@ static txl_status open_parts(txl_compressor *c, const txl_model *model, txl_erro
         .arithmetic = ARITHMETIC_NUMBER, .model = model->weights->checksum, .settings = settings};
     const struct model_settings *own = model->settings;
     strcpy(c->frame.name, own->name);
-    if (!c->how.no_cache) {
-        c->frame.orders = cache_orders(model);
-        c->frame.cache_pairs = CACHE_PAIRS;
-    }
+    if (!c->how.no_cache)
+        c->form = stream_form(model);
     c->most = n * MAX_STREAM;
     c->text = malloc(c->most);
     c->elements = malloc(c->most * sizeof *c->elements);
@@ -87,8 +93,8 @@ static txl_status open_parts(txl_compressor *c, const txl_model *model, txl_erro
     if (!c->text || !c->elements || !c->sum)
         return txl_fail_memory(error, "a frame", c->most * (1 + sizeof *c->elements));
     XXH3_64bits_reset(c->sum);
-    txl_status status = stream_coder_open(&c->coder, model, &settings, n, c->frame.orders,
-                                          c->frame.cache_pairs, c->how.memory, error);
+    txl_status status =
+        stream_coder_open(&c->coder, model, &settings, n, &c->form, c->how.memory, error);
     c->coder.progress = tell_progress;
     c->coder.context = c;
     return status ? status
@@ -150,31 +156,47 @@ static bool looks_random(const unsigned char *text, size_t size) {
     return n >= LEAST_SAMPLE && pairs * 100 < (uint64_t)n * n;
 }
 
-/* Cuts the frame's text into streams, and lists those that the model is to compress. */
+/* Cuts a stream from the frame's text.  It is raw if the model need not be asked. */
+static txl_status cut_stream(txl_compressor *c, uint32_t i, txl_error *error) {
+    struct frame *frame = &c->frame;
+    const size_t begin = frame_stream_start(frame, i);
+    struct stream *stream = &c->streams[i];
+    stream->text = (unsigned char *)c->text + begin;
+    stream->size = frame_stream_text(frame, i);
+    stream->elements = c->elements + begin;
+    stream->code.length = stream->plain.length = 0;
+    stream->raw = looks_random(stream->text, stream->size);
+    if (stream->raw)
+        return TXL_OK;
+    txl_status status = lossless_parse(&c->lossless, c->text + begin, stream->size,
+                                       c->elements + begin, &stream->n, error);
+    if (!status)
+        status = stream_compress_plain(&c->coder, stream, error);
+    stream->raw = stream->plain.length < stream->size / REPETITIVE;
+    return status;
+}
+
+/* Cuts the frame's text into streams, and lists those that the model is to compress.  If there are
+ * any and they have one code, that is for those too that literals alone make small. */
 static txl_status cut_frame(txl_compressor *c, txl_error *error) {
     struct frame *frame = &c->frame;
-    txl_status status = TXL_OK;
+    bool all_raw = true;
     c->n_listed = 0;
-    for (uint32_t i = 0; i < frame->n && !status; i++) {
-        const size_t begin = frame_stream_start(frame, i), end = frame_stream_start(frame, i + 1);
+    for (uint32_t i = 0; i < frame->n; i++) {
+        txl_status status = cut_stream(c, i, error);
+        if (status)
+            return status;
+        all_raw = all_raw && c->streams[i].raw;
+    }
+    frame->form = all_raw ? (struct frame_form){.mixing = TXL_MIXING_NONE} : c->form;
+    for (uint32_t i = 0; i < frame->n; i++) {
         struct stream *stream = &c->streams[i];
-        stream->text = (unsigned char *)c->text + begin;
-        stream->size = end - begin;
-        stream->code.length = stream->plain.length = 0;
-        stream->raw = looks_random(stream->text, stream->size);
-        frame->stream[i].checksum = (uint32_t)XXH3_64bits(stream->text, stream->size);
-        if (stream->raw)
-            continue;
-        stream->elements = c->elements + begin;
-        status = lossless_parse(&c->lossless, c->text + begin, stream->size, c->elements + begin,
-                                &stream->n, error);
-        if (!status)
-            status = stream_compress_plain(&c->coder, stream, error);
-        stream->raw = stream->plain.length < stream->size / REPETITIVE;
+        if (frame_is_together(frame))
+            stream->raw = stream->plain.length == 0; /* it looks random */
         if (!stream->raw)
             c->listed[c->n_listed++] = stream;
     }
-    return status;
+    return TXL_OK;
 }
 
 static txl_status write_out(txl_compressor *c, txl_error *error) {
@@ -184,21 +206,44 @@ static txl_status write_out(txl_compressor *c, txl_error *error) {
     return txl_after_callback(error, status, "stopped by the receiver of the compressed text");
 }
 
-static txl_status write_frame(txl_compressor *c, txl_error *error) {
+/* Writes streams that have codes of their own. */
+static bool write_streams(txl_compressor *c) {
     struct frame *frame = &c->frame;
-    const bool bound = frame->orders > 0;
-    bool good = true;
+    const bool bound = frame->form.mixing == TXL_MIXING_LINEAR;
     size_t size;
     for (uint32_t i = 0; i < frame->n; i++) {
-        stored_bytes(&c->streams[i], bound, &size);
+        const struct stream *stream = &c->streams[i];
+        stored_bytes(stream, bound, &size);
         frame->stream[i].size = (uint32_t)size;
+        frame->stream[i].checksum = (uint32_t)XXH3_64bits(stream->text, stream->size);
     }
-    good = frame_write(frame, &c->out);
+    bool good = frame_write(frame, &c->out);
     for (uint32_t i = 0; i < frame->n && good; i++) {
         const char *bytes = stored_bytes(&c->streams[i], bound, &size);
         good = buffer_append(&c->out, bytes, size);
     }
-    if (!good)
+    return good;
+}
+
+/* Writes streams that have one code, and those that are no part of it. */
+static bool write_together(txl_compressor *c) {
+    struct frame *frame = &c->frame;
+    const struct buffer *code = &c->coder.code;
+    frame->code = (uint32_t)code->length;
+    frame->checksum = XXH3_64bits(c->text, frame->size);
+    frame->raw = 0;
+    for (uint32_t i = 0; i < frame->n; i++)
+        frame->raw |= (uint32_t)c->streams[i].raw << i;
+    bool good = frame_write(frame, &c->out) && buffer_append(&c->out, code->data, code->length);
+    for (uint32_t i = 0; i < frame->n && good; i++)
+        if (frame_is_raw(frame, i))
+            good = buffer_append(&c->out, c->streams[i].text, c->streams[i].size);
+    return good;
+}
+
+static txl_status write_frame(txl_compressor *c, txl_error *error) {
+    struct frame *frame = &c->frame;
+    if (!(frame_is_together(frame) ? write_together(c) : write_streams(c)))
         return txl_fail_memory(error, "a frame", c->out.length + frame->size);
     c->done.size += frame->size;
     c->done.stored += c->out.length;

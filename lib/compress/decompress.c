@@ -142,6 +142,17 @@ static txl_status check_lengths(const struct frame *frame, const txl_model *mode
     return TXL_OK;
 }
 
+static bool same_form(const struct frame_form *a, const struct frame_form *b) {
+    return a->mixing == b->mixing && a->orders == b->orders && a->cache_pairs == b->cache_pairs;
+}
+
+/* The mixing must be the model's own, or none. */
+static txl_status check_form(const struct frame *frame, const txl_model *model, txl_error *error) {
+    return frame->form.mixing == TXL_MIXING_NONE || frame->form.mixing == stream_form(model).mixing
+               ? TXL_OK
+               : txl_fail(error, TXL_FORMAT, "damaged: a frame's form is none of its model's");
+}
+
 /* Opens sessions for the frame, unless those of the last one will do. */
 static txl_status open_coder(txl_decompressor *d, const struct frame *frame, txl_error *error) {
     struct stream_coder *coder = &d->coder;
@@ -151,8 +162,7 @@ static txl_status open_coder(txl_decompressor *d, const struct frame *frame, txl
                         frame->arithmetic, ARITHMETIC_NUMBER);
     if (coder->model && txl_model_checksum(coder->model) == frame->model &&
         same_settings(&coder->settings, &frame->settings) && frame->n <= d->most &&
-        coder->cache.n_order == frame->orders &&
-        (frame->orders == 0 || coder->cache.most == (size_t)1 << frame->cache_pairs))
+        same_form(&coder->form, &frame->form))
         return TXL_OK;
     const txl_model *model;
     txl_settings settings = frame->settings;
@@ -161,10 +171,12 @@ static txl_status open_coder(txl_decompressor *d, const struct frame *frame, txl
     stream_coder_close(coder);
     txl_status status = find_model(d, frame, &model, error);
     if (!status)
+        status = check_form(frame, model, error);
+    if (!status)
         status = check_lengths(frame, model, error);
     if (!status)
-        status = stream_coder_open(coder, model, &settings, frame->n, frame->orders,
-                                   frame->cache_pairs, d->how.memory, error);
+        status = stream_coder_open(coder, model, &settings, frame->n, &frame->form, d->how.memory,
+                                   error);
     d->most = frame->n;
     coder->progress = tell_progress;
     coder->context = d;
@@ -175,21 +187,30 @@ static txl_status open_coder(txl_decompressor *d, const struct frame *frame, txl
 
 static txl_status decode_streams(txl_decompressor *d, const struct frame *frame,
                                  const unsigned char *in, txl_error *error) {
+    const bool together = frame_is_together(frame);
+    const unsigned char *code = in;
     struct stream *listed[MAX_STREAMS];
     size_t n = 0;
-    for (uint32_t i = 0; i < frame->n; in += frame->stream[i++].size) {
-        const size_t begin = frame_stream_start(frame, i), end = frame_stream_start(frame, i + 1);
+    in += together ? frame->code : 0;
+    for (uint32_t i = 0; i < frame->n; i++) {
         struct stream *stream = &d->streams[i];
-        *stream = (struct stream){
-            .text = d->out + begin, .size = end - begin, .in = in, .n_in = frame->stream[i].size};
-        if (stream->n_in == stream->size)
+        *stream = (struct stream){.text = d->out + frame_stream_start(frame, i),
+                                  .size = frame_stream_text(frame, i),
+                                  .in = in,
+                                  .n_in = together ? 0 : frame->stream[i].size};
+        if (together ? frame_is_raw(frame, i) : stream->n_in == stream->size) {
             memcpy(stream->text, in, stream->size);
-        else
+            in += stream->size;
+        } else {
             listed[n++] = stream;
+            in += stream->n_in;
+        }
     }
     if (n == 0)
         return TXL_OK;
     txl_status status = open_coder(d, frame, error);
+    d->coder.in = code;
+    d->coder.n_in = frame->code;
     return status ? status : streams_code(&d->coder, listed, n, true, error);
 }
 
@@ -200,6 +221,23 @@ static txl_status write_text(txl_decompressor *d, const unsigned char *text, siz
     txl_before_callback(error);
     txl_status status = d->how.write(d->how.context, text, n, error);
     return txl_after_callback(error, status, "stopped by the receiver of the text");
+}
+
+/* Writes a frame of one code if it is whole; *intact is how many of its bytes in the file are. */
+static txl_status write_together(txl_decompressor *d, const struct frame *frame, size_t *intact,
+                                 txl_error *error) {
+    bool good = XXH3_64bits(d->out, frame->size) == frame->checksum;
+    for (uint32_t i = 0; i < frame->n; i++)
+        good = good && !d->streams[i].damaged;
+    *intact = good ? frame_streams_size(frame) : 0;
+    if (good)
+        return write_text(d, d->out, frame->size, error);
+    if (!d->how.salvage)
+        return txl_fail(error, TXL_FORMAT,
+                        "damaged: the frame of the text's bytes %" PRIu64 " to %" PRIu64,
+                        frame->offset, frame->offset + frame->size - 1);
+    report_loss(d, frame->offset, frame->offset + frame->size, "its frame is damaged");
+    return TXL_OK;
 }
 
 /* Writes the streams that are whole, and tells which are not; *intact is how many of the bytes in
@@ -229,7 +267,6 @@ static txl_status write_streams(txl_decompressor *d, const struct frame *frame, 
             report_loss(d, begin, begin + stream->size, why);
         }
     }
-    XXH3_64bits_update(d->sum, d->out, frame->size);
     return status;
 }
 
@@ -241,7 +278,8 @@ static void tell_frame(const txl_decompressor *d, const struct frame *frame, siz
                              .arithmetic = (int)frame->arithmetic,
                              .checksum = frame->model,
                              .name = frame->name,
-                             .settings = frame->settings};
+                             .settings = frame->settings,
+                             .mixing = frame->form.mixing};
     if (d->how.frame)
         d->how.frame(d->how.context, &about);
 }
@@ -307,7 +345,9 @@ static txl_status take_frame(txl_decompressor *d, const struct frame *frame, siz
     if (!d->how.list) {
         status = decode_streams(d, frame, (unsigned char *)d->in.data + header, error);
         if (!status)
-            status = write_streams(d, frame, &intact, error);
+            status = frame_is_together(frame) ? write_together(d, frame, &intact, error)
+                                              : write_streams(d, frame, &intact, error);
+        XXH3_64bits_update(d->sum, d->out, frame->size);
     }
     if (status)
         return status;

@@ -16,10 +16,18 @@ size_t frame_stream_start(const struct frame *frame, uint32_t i) {
 }
 
 size_t frame_streams_size(const struct frame *frame) {
-    size_t size = 0;
+    const bool together = frame_is_together(frame);
+    size_t size = together ? frame->code : 0;
     for (uint32_t i = 0; i < frame->n; i++)
-        size += frame->stream[i].size;
+        size += !together                ? frame->stream[i].size
+                : frame_is_raw(frame, i) ? frame_stream_text(frame, i)
+                                         : 0;
     return size;
+}
+
+/* Bytes of what describes the streams in the header. */
+static size_t table_size(const struct frame *frame) {
+    return frame_is_together(frame) ? HEADER_TOGETHER : frame->n * HEADER_STREAM;
 }
 
 /* ---- Numbers, little-endian ---------------------------------------------------------------- */
@@ -37,6 +45,32 @@ static uint64_t get_number(const unsigned char **from, int bytes) {
 }
 
 /* ---- Headers ------------------------------------------------------------------------------ */
+
+static void put_table(unsigned char **to, const struct frame *frame) {
+    if (frame_is_together(frame)) {
+        put_number(to, frame->raw, 4);
+        put_number(to, frame->code, 4);
+        put_number(to, frame->checksum, 8);
+        return;
+    }
+    for (uint32_t i = 0; i < frame->n; i++) {
+        put_number(to, frame->stream[i].size - 1, 2);
+        put_number(to, frame->stream[i].checksum, 4);
+    }
+}
+
+static void get_table(const unsigned char **from, struct frame *frame) {
+    if (frame_is_together(frame)) {
+        frame->raw = (uint32_t)get_number(from, 4);
+        frame->code = (uint32_t)get_number(from, 4);
+        frame->checksum = get_number(from, 8);
+        return;
+    }
+    for (uint32_t i = 0; i < frame->n; i++) {
+        frame->stream[i].size = (uint32_t)get_number(from, 2) + 1;
+        frame->stream[i].checksum = (uint32_t)get_number(from, 4);
+    }
+}
 
 bool frame_write(const struct frame *frame, struct buffer *out) {
     unsigned char header[MAX_HEADER], *at = header;
@@ -58,15 +92,12 @@ bool frame_write(const struct frame *frame, struct buffer *out) {
     put_number(&at, frame->offset, 8);
     put_number(&at, frame->model, 8);
     put_number(&at, n_name, 1);
-    put_number(&at, (uint64_t)frame->orders, 1);
-    put_number(&at, (uint64_t)frame->cache_pairs, 1);
-    put_number(&at, 0, 1);
+    put_number(&at, (uint64_t)frame->form.mixing, 1);
+    put_number(&at, (uint64_t)frame->form.orders, 1);
+    put_number(&at, (uint64_t)frame->form.cache_pairs, 1);
     memcpy(at, frame->name, n_name);
     at += n_name;
-    for (uint32_t i = 0; i < frame->n; i++) {
-        put_number(&at, frame->stream[i].size - 1, 2);
-        put_number(&at, frame->stream[i].checksum, 4);
-    }
+    put_table(&at, frame);
     put_number(&at, XXH3_64bits(header, (size_t)(at - header)), 8);
     return buffer_append(out, header, (size_t)(at - header));
 }
@@ -75,18 +106,40 @@ static txl_status bad_header(const char *what, txl_error *error) {
     return txl_fail(error, TXL_FORMAT, "damaged: %s", what);
 }
 
+/* The code is of the streams that are not raw, and no longer than they are. */
+static txl_status check_together(const struct frame *frame, txl_error *error) {
+    size_t coded = 0;
+    for (uint32_t i = 0; i < frame->n; i++)
+        coded += frame_is_raw(frame, i) ? 0 : frame_stream_text(frame, i);
+    if ((uint64_t)frame->raw >> frame->n != 0)
+        return bad_header("a frame's raw streams are out of range", error);
+    if (frame->code > coded || (frame->code > 0) != (coded > 0))
+        return bad_header("the size of a frame's code is out of range", error);
+    return TXL_OK;
+}
+
+static bool form_is_known(const struct frame_form *form) {
+    const bool linear = form->mixing == TXL_MIXING_LINEAR;
+    return form->mixing <= TXL_MIXING_LOGISTIC && form->orders <= CACHE_MOST_ORDERS &&
+           form->cache_pairs <= CACHE_PAIRS && (form->orders > 0) == linear &&
+           (form->cache_pairs > 0) == linear;
+}
+
 /* A header without its checksum. */
 static txl_status check_frame(const struct frame *frame, txl_error *error) {
     const txl_settings *s = &frame->settings;
-    if (frame->size < 1 || frame->size > MAX_FRAME || frame->size > (uint64_t)frame->n * MAX_STREAM)
+    if (frame->size < frame->n || frame->size > MAX_FRAME ||
+        frame->size > (uint64_t)frame->n * MAX_STREAM)
         return bad_header("a frame's size is out of range", error);
     if (frame->offset > UINT64_MAX - MAX_FRAME)
         return bad_header("a frame's offset is out of range", error);
     if (s->tgt_len < 1 || s->tgt_len > TXL_MAX_TGT_LEN || s->mem_len < 0 ||
         s->mem_len > TXL_MAX_MEM_LEN)
         return bad_header("a frame's lengths of segment and memory are out of range", error);
+    if (frame_is_together(frame))
+        return check_together(frame, error);
     for (uint32_t i = 0; i < frame->n; i++)
-        if (frame->stream[i].size > frame_stream_start(frame, i + 1) - frame_stream_start(frame, i))
+        if (frame->stream[i].size > frame_stream_text(frame, i))
             return bad_header("a stream is longer than its text", error);
     return TXL_OK;
 }
@@ -114,22 +167,18 @@ txl_status frame_read(const unsigned char *bytes, size_t size, struct frame *fra
     frame->offset = get_number(&at, 8);
     frame->model = get_number(&at, 8);
     const size_t n_name = (size_t)get_number(&at, 1);
-    frame->orders = (int)get_number(&at, 1);
-    frame->cache_pairs = (int)get_number(&at, 1);
-    const uint64_t zero = get_number(&at, 1);
+    frame->form.mixing = (txl_mixing)get_number(&at, 1);
+    frame->form.orders = (int)get_number(&at, 1);
+    frame->form.cache_pairs = (int)get_number(&at, 1);
     if (frame->n < 1 || frame->n > MAX_STREAMS || n_name > MAX_MODEL_NAME || flags > KNOWN_FLAGS ||
-        zero != 0 || frame->orders > CACHE_MOST_ORDERS || frame->cache_pairs > CACHE_PAIRS ||
-        (frame->orders > 0) != (frame->cache_pairs > 0))
+        !form_is_known(&frame->form))
         return bad_header("the header of a frame is out of range", error);
-    const size_t whole = HEADER_FIXED + n_name + frame->n * HEADER_STREAM + 8;
+    const size_t whole = HEADER_FIXED + n_name + table_size(frame) + 8;
     if (size < whole)
         return TXL_OK;
     memcpy(frame->name, at, n_name);
     at += n_name;
-    for (uint32_t i = 0; i < frame->n; i++) {
-        frame->stream[i].size = (uint32_t)get_number(&at, 2) + 1;
-        frame->stream[i].checksum = (uint32_t)get_number(&at, 4);
-    }
+    get_table(&at, frame);
     if (get_number(&at, 8) != XXH3_64bits(bytes, whole - 8))
         return bad_header("the checksum of a frame's header differs", error);
     *used = whole;

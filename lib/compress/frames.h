@@ -22,11 +22,20 @@ enum {
     /* Bytes of a header before the model's name, of a stream in its table, of the whole. */
     HEADER_FIXED = 44,
     HEADER_STREAM = 6,
+    HEADER_TOGETHER = 16, /* in the place of the table, of streams that have one code */
     MAX_HEADER = HEADER_FIXED + MAX_MODEL_NAME + MAX_STREAMS * HEADER_STREAM + 8,
     TRAILER_SIZE = 48
 };
 
-/* A stream is compressed unless it has as many bytes as its text, which are then the text. */
+/* How a frame's streams are coded. */
+struct frame_form {
+    txl_mixing mixing;
+    int orders;      /* TXL_MIXING_LINEAR: of the cache (cache.h); else 0 */
+    int cache_pairs; /* likewise: log2 of the pairs that an order keeps */
+};
+
+/* A stream with a code of its own is compressed unless it has as many bytes as its text, which are
+ * then the text. */
 struct frame_stream {
     uint32_t size;     /* bytes in the file */
     uint32_t checksum; /* of the text: the low half of its XXH3 */
@@ -39,14 +48,28 @@ struct frame {
     uint64_t model;  /* checksum */
     char name[MAX_MODEL_NAME + 1];
     txl_settings settings;
-    int orders;      /* of the cache (cache.h); 0: there is none */
-    int cache_pairs; /* log2 of the pairs that an order keeps */
+    struct frame_form form;
     uint32_t n;
-    struct frame_stream stream[MAX_STREAMS];
+    struct frame_stream stream[MAX_STREAMS]; /* unless they have one code, TXL_MIXING_LOGISTIC: */
+    uint32_t raw;                            /* bit i: stream i is its text, and not in the code */
+    uint32_t code;                           /* bytes of the code; 0: all are raw */
+    uint64_t checksum;                       /* XXH3 of the text */
 };
+
+static inline bool frame_is_together(const struct frame *frame) {
+    return frame->form.mixing == TXL_MIXING_LOGISTIC;
+}
+
+static inline bool frame_is_raw(const struct frame *frame, uint32_t i) {
+    return frame->raw >> i & 1;
+}
 
 /* Where stream i begins in the frame's text; that of stream n is its end. */
 size_t frame_stream_start(const struct frame *frame, uint32_t i);
+
+static inline size_t frame_stream_text(const struct frame *frame, uint32_t i) {
+    return frame_stream_start(frame, i + 1) - frame_stream_start(frame, i);
+}
 
 /* Bytes of the streams in the file. */
 size_t frame_streams_size(const struct frame *frame);

@@ -40,7 +40,7 @@ void mixer_close(struct mixer *m) {
     *m = (struct mixer){0};
 }
 
-void mixer_mix(const struct mixer *m, const struct logistic *logistic, struct mixture *mixture) {
+void mixer_mix(const struct mixer *m, const struct logistic *logistic, struct mixed *mixture) {
     const int32_t *last = m->last + mixture->last * MIXER_LAYERS;
     int64_t all = 0;
     for (int i = 0; i < MIXER_LAYERS; i++) {
@@ -61,7 +61,7 @@ static int32_t moved(int32_t weight, int64_t by) {
     return (int32_t)(sum > MOST_WEIGHT ? MOST_WEIGHT : sum < -MOST_WEIGHT ? -MOST_WEIGHT : sum);
 }
 
-void mixer_learn(struct mixer *m, const struct logistic *logistic, const struct mixture *mixture,
+void mixer_learn(struct mixer *m, const struct logistic *logistic, const struct mixed *mixture,
                  int bit) {
     const int64_t target = bit * PROBABILITY_ONE, error = target - mixture->probability;
     int32_t *last = m->last + mixture->last * MIXER_LAYERS;

@@ -23,7 +23,7 @@ struct mixer {
 };
 
 /* The sets of a decision, and what they make of the inputs. */
-struct mixture {
+struct mixed {
     const int32_t *input; /* [N_INPUT] logits */
     size_t set[MIXER_LAYERS], last;
     int out[MIXER_LAYERS]; /* logits */
@@ -35,8 +35,8 @@ txl_status mixer_open(struct mixer *mixer, const size_t sets[MIXER_LAYERS], size
                       txl_error *error);
 void mixer_close(struct mixer *mixer); /* all zero is fine */
 
-void mixer_mix(const struct mixer *mixer, const struct logistic *logistic, struct mixture *mixture);
-void mixer_learn(struct mixer *mixer, const struct logistic *logistic,
-                 const struct mixture *mixture, int bit);
+void mixer_mix(const struct mixer *mixer, const struct logistic *logistic, struct mixed *mixture);
+void mixer_learn(struct mixer *mixer, const struct logistic *logistic, const struct mixed *mixture,
+                 int bit);
 
 #endif

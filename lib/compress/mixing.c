@@ -63,11 +63,11 @@ static int decide(struct mixing *m, struct bit_coder *coder, int32_t node, const
     matches_predict(&m->matches, m->logistic, now->guess, said, root, input + 2 + N_CONTEXT);
 
     const size_t class = (size_t)matches_class(now->guess, said);
-    struct mixture mixture = {.input = input,
-                              .set = {class * DEPTHS + at->depth,
-                                      history_byte(&m->histories[now->stream], 1), (size_t)node,
-                                      (size_t)(now->last < 0 ? m->tree->n_token : now->last)},
-                              .last = (size_t)node};
+    struct mixed mixture = {.input = input,
+                            .set = {class * DEPTHS + at->depth,
+                                    history_byte(&m->histories[now->stream], 1), (size_t)node,
+                                    (size_t)(now->last < 0 ? m->tree->n_token : now->last)},
+                            .last = (size_t)node};
     mixer_mix(&m->mixer, m->logistic, &mixture);
 
     const uint64_t high = (uint64_t)node << 32,

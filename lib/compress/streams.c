@@ -39,8 +39,7 @@ static txl_status open_tables(struct stream_coder *coder, size_t n, txl_error *e
     return TXL_OK;
 }
 
-static txl_status open_cache(struct stream_coder *coder, int orders, int cache_pairs,
-                             txl_error *error) {
+static txl_status open_cache(struct stream_coder *coder, txl_error *error) {
     const struct bands *bands = &coder->model->network->bands;
     const size_t n_band = (size_t)bands->n_band, n_token = bands_n_token(bands);
     coder->band_first = calloc(n_band + 1, sizeof *coder->band_first);
@@ -51,7 +50,16 @@ static txl_status open_cache(struct stream_coder *coder, int orders, int cache_p
     for (size_t i = 0; i < n_band; i++)
         coder->band_first[i] = bands->band[i].first;
     coder->band_first[n_band] = n_token;
-    return cache_open(&coder->cache, orders, cache_pairs, n_band, coder->band_first, error);
+    return cache_open(&coder->cache, coder->form.orders, coder->form.cache_pairs, n_band,
+                      coder->band_first, error);
+}
+
+static txl_status open_tree(struct stream_coder *coder, txl_error *error) {
+    const size_t n = (size_t)coder->table.n + 2;
+    coder->view.below = calloc(n, sizeof *coder->view.below);
+    if (!coder->view.below)
+        return txl_fail_memory(error, "frequencies", n * sizeof *coder->view.below);
+    return tree_open(&coder->tree, &coder->table, error);
 }
 
 /* The first session alone must be there. */
@@ -90,8 +98,16 @@ static uint64_t half_of_memory(void) {
     return sysinfo(&machine) < 0 ? 0 : (uint64_t)machine.totalram * machine.mem_unit / 2;
 }
 
+struct frame_form stream_form(const txl_model *model) {
+    const struct bands *bands = &model->network->bands;
+    if (bands->n_band > 1)
+        return (struct frame_form){TXL_MIXING_LINEAR, cache_orders(model), CACHE_PAIRS};
+    const bool fits = bands_n_token(bands) <= TREE_MOST_TOKENS;
+    return (struct frame_form){.mixing = fits ? TXL_MIXING_LOGISTIC : TXL_MIXING_NONE};
+}
+
 txl_status stream_coder_open(struct stream_coder *coder, const txl_model *model,
-                             const txl_settings *settings, size_t n, int orders, int cache_pairs,
+                             const txl_settings *settings, size_t n, const struct frame_form *form,
                              uint64_t memory, txl_error *error) {
     const uint64_t head = bands_entries(&model->network->bands, 0) * sizeof *coder->head,
                    bytes = txl_session_bytes(model, settings);
@@ -99,10 +115,12 @@ txl_status stream_coder_open(struct stream_coder *coder, const txl_model *model,
     if (bytes > UINT64_MAX - head || memory / (bytes + head) < n)
         n = bytes > UINT64_MAX - head ? 1 : (size_t)(memory / (bytes + head));
     n = n > 0 ? n : 1;
-    *coder = (struct stream_coder){.model = model, .settings = *settings};
+    *coder = (struct stream_coder){.model = model, .settings = *settings, .form = *form};
     txl_status status = open_tables(coder, n, error);
-    if (!status && orders > 0)
-        status = open_cache(coder, orders, cache_pairs, error);
+    if (!status && form->mixing == TXL_MIXING_LINEAR)
+        status = open_cache(coder, error);
+    if (!status && form->mixing == TXL_MIXING_LOGISTIC)
+        status = open_tree(coder, error);
     return status ? status : open_sessions(coder, n, error);
 }
 
@@ -121,16 +139,26 @@ void stream_coder_close(struct stream_coder *coder) {
     free(coder->band_first);
     free(coder->extra);
     free(coder->band_extra);
+    free(coder->view.below);
+    tree_close(&coder->tree);
+    mixing_close(&coder->mixing);
+    buffer_free(&coder->code);
     *coder = (struct stream_coder){0};
 }
 
 /* ---- Tokens ------------------------------------------------------------------------------- */
 
+static bool has_one_code(const struct stream_coder *coder) {
+    return coder->form.mixing == TXL_MIXING_LOGISTIC;
+}
+
 /* A stream while it is coded. */
 struct run {
     struct stream *stream;
     txl_session *session;
-    size_t row; /* of the head's weights */
+    size_t row;   /* of the head's weights */
+    size_t place; /* among the streams that are coded together */
+    struct bit_cost cost;
     struct byte_model *literals;
     struct range_encoder encoder;
     struct range_decoder decoder;
@@ -302,6 +330,8 @@ static void start_run(const struct stream_coder *coder, struct run *run, struct 
     run->loose = true;
     run->fed = txl_model_first_context(coder->model);
     txl_session_reset(run->session);
+    if (has_one_code(coder))
+        return;
     if (decodes)
         range_decoder_start(&run->decoder, stream->in, stream->n_in);
     else
@@ -355,6 +385,11 @@ static bool code_literal(struct run *run, bool decodes, bool *literal, unsigned 
     return good;
 }
 
+static void move_past_token(const struct stream_coder *coder, struct run *run, int32_t id) {
+    run->fed = id;
+    run->again = coder->model->vocabulary.kind == TXL_LM1B && id == coder->model->vocabulary.eos;
+}
+
 /* Codes up to the next token, and that. */
 static txl_status code_to_token(struct stream_coder *coder, struct run *run, bool decodes,
                                 bool *good, txl_error *error) {
@@ -374,20 +409,67 @@ static txl_status code_to_token(struct stream_coder *coder, struct run *run, boo
         size_t n = 0;
         const char *bytes = token_bytes_at(&coder->table, run->loose, id, &n);
         *good = add_text(run, decodes, bytes, n);
-        run->fed = id;
-        run->again =
-            coder->model->vocabulary.kind == TXL_LM1B && id == coder->model->vocabulary.eos;
+        move_past_token(coder, run, id);
         return TXL_OK;
     }
     return TXL_OK;
 }
 
+/* What an element writes; NULL: it is none that comes. */
+static const char *element_bytes(const struct stream_coder *coder, const struct run *run,
+                                 int32_t element, char *literal, size_t *n) {
+    if (element >= 0)
+        return token_bytes_at(&coder->table, run->loose, element, n);
+    *literal = (char)~element;
+    *n = 1;
+    return literal;
+}
+
+/* The same with what all streams have had: elements up to the next token, and that. */
+static txl_status mix_to_token(struct stream_coder *coder, struct run *run, bool decodes,
+                               bool *good, txl_error *error) {
+    struct stream *stream = run->stream;
+    struct bit_coder bits = {.encoder = decodes ? NULL : &coder->encoder,
+                             .decoder = &coder->decoder,
+                             .cost = &run->cost};
+    if (softmax_frequencies(coder, run, 0) == 0) {
+        *good = false;
+        return decodes ? TXL_OK : session_not_finite(run->session, error);
+    }
+    tree_view(&coder->tree, coder->frequency, &coder->view);
+    while (run->done < stream->size) {
+        const int32_t wanted = decodes ? 0 : stream->elements[run->element++],
+                      element =
+                          mixing_code(&coder->mixing, run->place, &coder->view, &bits, wanted);
+        char literal;
+        size_t n;
+        const char *bytes = element_bytes(coder, run, element, &literal, &n);
+        *good = !bits.damaged && bytes && add_text(run, decodes, bytes, n);
+        if (!*good)
+            return TXL_OK;
+        mixing_add(&coder->mixing, element);
+        if (element >= 0) {
+            move_past_token(coder, run, element);
+            return TXL_OK;
+        }
+    }
+    return TXL_OK;
+}
+
+/* Bytes of the stream's code so far.  Of one code for all it has a share, and the end at most. */
+static size_t code_size(const struct stream_coder *coder, const struct run *run) {
+    enum { END = 2 };
+    return has_one_code(coder) ? run->cost.doubled / 8 + END : run->stream->code.length;
+}
+
 /* Whether what was coded so far is as long as it is without the model.  At the end of a stream that
- * shares a cache, for which all would be coded again, only if it is as long as its text. */
-static bool is_useless(const struct run *run, bool cached) {
+ * shares a cache, for which all would be coded again, only if it is as long as its text; one that
+ * is coded with others has no choice but that. */
+static bool is_useless(const struct stream_coder *coder, const struct run *run) {
     const struct stream *stream = run->stream;
-    const size_t code = stream->code.length, plain = stream->plain.length;
-    if (code >= run->done || plain == 0 || (cached && run->ended && stream->size >= TRIAL))
+    const size_t code = code_size(coder, run), plain = stream->plain.length;
+    const bool cached = coder->cache.n_order > 0 && run->ended && stream->size >= TRIAL;
+    if (code >= run->done || plain == 0 || cached || has_one_code(coder))
         return code >= run->done;
     return run->ended ? code >= plain : code * TRIAL >= stream->plain_trial * run->done;
 }
@@ -397,21 +479,23 @@ static txl_status step_run(struct stream_coder *coder, struct run *run, bool dec
                            txl_error *error) {
     struct stream *stream = run->stream;
     const size_t before = run->done;
+    const bool own = !has_one_code(coder);
     bool good = true;
     run->codes = false;
     if (run->again) {
         run->again = false;
         return TXL_OK;
     }
-    txl_status status = code_to_token(coder, run, decodes, &good, error);
+    txl_status status = own ? code_to_token(coder, run, decodes, &good, error)
+                            : mix_to_token(coder, run, decodes, &good, error);
     if (status)
         return status;
     run->ended = !good || run->done == stream->size;
-    stream->damaged = !good || (decodes && run->ended && !range_decoder_ends(&run->decoder));
-    if (!decodes && run->ended && !end_code(&run->encoder))
+    stream->damaged = !good || (own && decodes && run->ended && !range_decoder_ends(&run->decoder));
+    if (own && !decodes && run->ended && !end_code(&run->encoder))
         return txl_fail_memory(error, "compressed text", stream->code.length);
     if (!decodes && (run->ended || (before < TRIAL && run->done >= TRIAL)))
-        stream->raw = is_useless(run, coder->cache.n_order > 0);
+        stream->raw = is_useless(coder, run);
     run->ended = run->ended || stream->raw;
     return TXL_OK;
 }
@@ -445,7 +529,7 @@ static txl_status tell_progress(struct stream_coder *coder, const struct run *ru
                : TXL_OK;
 }
 
-/* A cache that one stream was decoded into from damaged data spoils the others. */
+/* What one stream was decoded into from damaged data spoils the others. */
 static void spread_damage(struct run *runs, size_t n) {
     bool damaged = false;
     for (size_t i = 0; i < n; i++)
@@ -455,52 +539,103 @@ static void spread_damage(struct run *runs, size_t n) {
             runs[i].ended = runs[i].stream->damaged = true;
 }
 
-/* Whether streams must be coded again, without those that turned out to be better raw: when all had
- * their trial, or have ended. */
-static bool is_spoilt(const struct run *runs, size_t n) {
-    bool raw = false;
-    for (size_t i = 0; i < n; i++) {
-        raw = raw || runs[i].stream->raw;
+/* Whether all had their trial, or have ended. */
+static bool all_tried(const struct run *runs, size_t n) {
+    for (size_t i = 0; i < n; i++)
         if (!runs[i].ended && runs[i].done < TRIAL)
             return false;
-    }
-    return raw;
+    return true;
 }
 
-/* *again: some streams are raw now, and the cache has seen them. */
+static bool any_raw(const struct run *runs, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (runs[i].stream->raw)
+            return true;
+    return false;
+}
+
+static txl_status start_group(struct stream_coder *coder, struct run *runs,
+                              struct stream *const *streams, size_t n, bool decodes,
+                              txl_error *error) {
+    size_t sizes[MAX_STREAMS];
+    for (size_t i = 0; i < n; i++) {
+        runs[i] = (struct run){
+            .session = coder->sessions[i], .literals = &coder->literals[i], .place = i};
+        start_run(coder, &runs[i], streams[i], decodes);
+        sizes[i] = streams[i]->size;
+    }
+    if (coder->cache.n_order > 0)
+        cache_reset(&coder->cache);
+    if (!has_one_code(coder))
+        return TXL_OK;
+    if (decodes)
+        range_decoder_start(&coder->decoder, coder->in, coder->n_in);
+    else
+        range_encoder_start(&coder->encoder, &coder->code);
+    return mixing_open(&coder->mixing, &coder->tree, &coder->table, n, sizes, error);
+}
+
+/* Ends the one code of all. */
+static txl_status end_group(struct stream_coder *coder, struct stream *const *streams, size_t n,
+                            bool decodes, txl_error *error) {
+    if (!has_one_code(coder))
+        return TXL_OK;
+    if (!decodes)
+        return end_code(&coder->encoder)
+                   ? TXL_OK
+                   : txl_fail_memory(error, "compressed text", coder->code.length);
+    bool damaged = !range_decoder_ends(&coder->decoder);
+    for (size_t i = 0; i < n; i++)
+        damaged = damaged || streams[i]->damaged;
+    for (size_t i = 0; i < n; i++)
+        streams[i]->damaged = damaged;
+    return TXL_OK;
+}
+
+/* A step of all runs that go on. */
+static txl_status step_runs(struct stream_coder *coder, struct run *runs, size_t n, bool decodes,
+                            txl_error *error) {
+    txl_status status = TXL_OK;
+    bool damaged = false;
+    for (size_t i = 0; i < n && !status && !damaged; i++) {
+        if (runs[i].ended)
+            continue;
+        status = step_run(coder, &runs[i], decodes, error);
+        damaged = has_one_code(coder) && runs[i].stream->damaged;
+    }
+    if (!status && coder->cache.n_order > 0)
+        status = learn_step(coder, runs, n, error);
+    if (!status && decodes && coder->form.mixing != TXL_MIXING_NONE)
+        spread_damage(runs, n);
+    return status;
+}
+
+/* *again: some streams are raw now, and the others have seen them. */
 static txl_status code_group(struct stream_coder *coder, struct stream *const *streams, size_t n,
                              bool decodes, size_t *reported, bool *again, txl_error *error) {
-    const bool cached = coder->cache.n_order > 0;
+    const bool mixes = coder->form.mixing != TXL_MIXING_NONE;
     struct run runs[MAX_STREAMS] = {{0}};
-    size_t n_fed = 0;
-    for (size_t i = 0; i < n; i++) {
-        runs[i] = (struct run){.session = coder->sessions[i], .literals = &coder->literals[i]};
-        start_run(coder, &runs[i], streams[i], decodes);
-    }
-    if (cached)
-        cache_reset(&coder->cache);
-    for (;;) {
-        txl_status status = feed_runs(coder, runs, n, &n_fed, error);
+    size_t n_fed = 1;
+    txl_status status = start_group(coder, runs, streams, n, decodes, error);
+    for (*again = false; !status && n_fed > 0 && !*again;) {
+        status = feed_runs(coder, runs, n, &n_fed, error);
         if (!status)
             status = tell_progress(coder, runs, n, reported, error);
-        *again = cached && !decodes && is_spoilt(runs, n);
-        if (status || n_fed == 0 || *again)
-            return status;
-        for (size_t i = 0; i < n && !status; i++)
-            if (!runs[i].ended)
-                status = step_run(coder, &runs[i], decodes, error);
-        if (!status && cached)
-            status = learn_step(coder, runs, n, error);
-        if (status)
-            return status;
-        if (cached && decodes)
-            spread_damage(runs, n);
+        const bool tried = all_tried(runs, n), raw = any_raw(runs, n);
+        coder->settled = tried && !raw;
+        *again = mixes && !decodes && tried && raw;
+        if (!status && n_fed > 0 && !*again)
+            status = step_runs(coder, runs, n, decodes, error);
     }
+    if (!status && !*again)
+        status = end_group(coder, streams, n, decodes, error);
+    mixing_close(&coder->mixing);
+    return status;
 }
 
 /* All together, and again without those that are raw then. */
-static txl_status code_with_cache(struct stream_coder *coder, struct stream *const *streams,
-                                  size_t n, bool decodes, txl_error *error) {
+static txl_status code_together(struct stream_coder *coder, struct stream *const *streams, size_t n,
+                                bool decodes, txl_error *error) {
     struct stream *left[MAX_STREAMS];
     size_t reported = 0;
     txl_status status = TXL_OK;
@@ -510,6 +645,7 @@ static txl_status code_with_cache(struct stream_coder *coder, struct stream *con
                         coder->n_session);
     memcpy(left, streams, n * sizeof *left);
     for (bool again = n > 0; again && !status;) {
+        coder->code.length = 0;
         for (size_t i = 0; i < n; i++)
             left[i]->code.length = 0;
         status = code_group(coder, left, n, decodes, &reported, &again, error);
@@ -520,6 +656,7 @@ static txl_status code_with_cache(struct stream_coder *coder, struct stream *con
         n = kept;
         again = again && n > 0;
     }
+    coder->code.length = n > 0 ? coder->code.length : 0;
     return status;
 }
 
@@ -527,8 +664,8 @@ txl_status streams_code(struct stream_coder *coder, struct stream *const *stream
                         bool decodes, txl_error *error) {
     txl_status status = TXL_OK;
     bool again;
-    if (coder->cache.n_order > 0)
-        return code_with_cache(coder, streams, n, decodes, error);
+    if (coder->form.mixing != TXL_MIXING_NONE)
+        return code_together(coder, streams, n, decodes, error);
     for (size_t done = 0; done < n && !status; done += coder->n_session) {
         const size_t left = n - done, count = left < coder->n_session ? left : coder->n_session;
         size_t reported = 0;

@@ -1,5 +1,6 @@
 /* Streams of a frame: texts that are coded side by side.  Each is read by a copy of one fresh
- * session, and the copies are fed together, a token at a time. */
+ * session, and the copies are fed together, a token at a time.  Each has a code of its own, or all
+ * have one, in which case the mixing (mixing.h) codes them. */
 #ifndef TXL_COMPRESS_STREAMS_H
 #define TXL_COMPRESS_STREAMS_H
 
@@ -7,6 +8,7 @@
 #include "frames.h"
 #include "lib/session/model.h"
 #include "lossless.h"
+#include "mixing.h"
 #include "range_coder.h"
 #include "txl.h"
 
@@ -14,6 +16,7 @@
 struct stream_coder {
     const txl_model *model;
     txl_settings settings;
+    struct frame_form form;
     struct token_bytes table;
     /* What the softmax's head may choose: its tokens, then its clusters. */
     unsigned char *head_use;
@@ -30,6 +33,16 @@ struct stream_coder {
     size_t *band_first;   /* [n_band + 1] */
     uint32_t *extra;      /* [n_token] */
     uint32_t *band_extra; /* [n_band] */
+    /* With TXL_MIXING_LOGISTIC: */
+    struct tree tree;
+    struct model_view view;
+    struct mixing mixing; /* while a frame is coded */
+    struct range_encoder encoder;
+    struct range_decoder decoder;
+    struct buffer code;      /* what all streams were compressed to */
+    bool settled;            /* none of them has turned out to be raw in its trial */
+    const unsigned char *in; /* [n_in], what is decompressed; the caller's */
+    size_t n_in;
 
     /* NULL, or is called with how many bytes of text were coded since it was called last; false
      * stops. */
@@ -40,11 +53,14 @@ struct stream_coder {
 /* Refuses models whose numbers depend on how their text is divided into calls. */
 txl_status stream_check_model(const txl_model *model, txl_error *error);
 
+/* How a model's streams are mixed with their text. */
+struct frame_form stream_form(const txl_model *model);
+
 /* Opens sessions for at most `n` streams at a time, but no more than `memory` bytes (0: half of the
- * machine's) have room for, and at least one.  Of a cache with orders, an order keeps 2^cache_pairs
- * pairs.  Close it after a failure too. */
+ * machine's) have room for, and at least one.  The form's mixing is the model's, or none.  Close it
+ * after a failure too. */
 txl_status stream_coder_open(struct stream_coder *coder, const txl_model *model,
-                             const txl_settings *settings, size_t n, int orders, int cache_pairs,
+                             const txl_settings *settings, size_t n, const struct frame_form *form,
                              uint64_t memory, txl_error *error);
 void stream_coder_close(struct stream_coder *coder);
 
@@ -67,9 +83,10 @@ struct stream {
 txl_status stream_compress_plain(struct stream_coder *coder, struct stream *stream,
                                  txl_error *error);
 
-/* Compresses streams[n], or decompresses them.  With a cache, they are all of a frame that the
- * model codes, and share it, so that there must be a session for each (TXL_MEMORY); one that the
- * model makes no shorter leaves no trace in it. */
+/* Compresses streams[n], or decompresses them.  With mixing, they are all of a frame that the
+ * model codes, and share its state, so that there must be a session for each (TXL_MEMORY); one that
+ * the model makes no shorter leaves no trace in it.  Their one code is then in `code`, or in `in`;
+ * if that is damaged, all are. */
 txl_status streams_code(struct stream_coder *coder, struct stream *const *streams, size_t n,
                         bool decodes, txl_error *error);
 

@@ -385,7 +385,7 @@ TEST(what_learns_is_bounded) {
     struct refinement refinement;
     txl_error error;
     int32_t input[N_INPUT] = {2736, 256, -2880, 100};
-    struct mixture mixture = {.input = input, .set = {0, 1, 0, 2}, .out = {-2879, 2879, 0, 1}};
+    struct mixed mixture = {.input = input, .set = {0, 1, 0, 2}, .out = {-2879, 2879, 0, 1}};
     static const struct match_guess guess[N_MATCH] = {{3, 7}, {40, 7}};
     static const int said[N_MATCH] = {1, -1};
     static const uint64_t contexts[N_REFINEMENT] = {1, 2};
@@ -418,7 +418,139 @@ TEST(what_learns_is_bounded) {
     refinement_close(&refinement);
 }
 
+/* Whatever the table says, a match is held if so many of the last elements are equal, be they the
+ * first of its text. */
+TEST(matches_are_verified) {
+    enum { AT = 5, FILLED = 6 };
+    static const int32_t there[AT] = {-9, 1, 2, 3, 4};
+    const struct match_guess none[N_MATCH] = {{0, NO_ELEMENT}, {0, NO_ELEMENT}};
+    for (uint32_t equal = 0; equal <= AT; equal++) {
+        int32_t here[FILLED + AT];
+        for (uint32_t i = 0; i < FILLED + equal; i++)
+            here[i] = i < FILLED ? 8 : there[AT - equal + i - FILLED];
+        int32_t first[AT];
+        memcpy(first, there, sizeof first);
+        const struct history histories[] = {{.elements = first, .n = AT},
+                                            {.elements = here, .n = FILLED + equal}};
+        struct matches matches;
+        txl_error error;
+        assert_int_equal(matches_open(&matches, 2, &error), TXL_OK);
+        for (int k = 0; k < N_MATCH; k++)
+            for (size_t i = 0; i < (size_t)1 << 18; i++)
+                matches.table[k][i] = 1 + 2 * AT;
+        matches_add(&matches, histories, 1, none);
+        assert_int_equal(matches.held[1][0].length, equal >= 4 ? equal : 0);
+        assert_int_equal(matches.held[1][1].length, equal >= 2 ? equal : 0);
+        matches_close(&matches);
+    }
+}
+
 /* ---- Work --------------------------------------------------------------------------------- */
+
+/* What an element takes depends on its kind, not on what a text says: as many decisions as its leaf
+ * is deep, and 8 for a literal.  No vocabulary makes a tree deeper than 19, of tokens that are all
+ * alike or alike at their starts, and a search in a table looks at four places. */
+TEST(decisions_are_bounded_by_the_vocabulary) {
+    enum { DEEPEST = 19 };
+    for (int alike = 0; alike < 3; alike++) {
+        const int32_t n = TREE_MOST_TOKENS;
+        struct token_bytes table = {.n = n};
+        struct tree tree;
+        txl_error error;
+        table.end = calloc((size_t)n, sizeof *table.end);
+        table.use = malloc((size_t)n);
+        table.text = calloc((size_t)n, 2);
+        assert_true(table.end && table.use && table.text);
+        memset(table.use, alike == 1 ? TOKEN_BYTE : TOKEN_USED, (size_t)n);
+        for (int32_t id = 0; id < n; id++) { /* the rarest first, or the commonest, or no order */
+            const int32_t k = alike == 2 ? n - 1 - id : id;
+            table.text[2 * id] = (char)(k >> 8);
+            table.text[2 * id + 1] = (char)k;
+            table.end[id] = 2 * ((uint32_t)id + 1);
+        }
+        assert_int_equal(tree_open(&tree, &table, &error), TXL_OK);
+        int deepest = 0;
+        for (int32_t leaf = 0; leaf <= n; leaf++) {
+            int32_t node = 0, low = 0, high = n + 1;
+            int depth = 0;
+            for (; high - low > 1; depth++) {
+                const int32_t middle = tree.node[node].middle;
+                const bool second = leaf >= middle;
+                assert_true(tree.node[node].low == low && tree.node[node].high == high);
+                assert_true(low < middle && middle < high);
+                node = tree_below(&tree, node, second);
+                low = second ? middle : low;
+                high = second ? high : middle;
+            }
+            deepest = depth > deepest ? depth : deepest;
+        }
+        assert_in_range(deepest, 16, DEEPEST);
+        tree_close(&tree);
+        free(table.end);
+        free(table.use);
+        free(table.text);
+    }
+}
+
+/* The field above moves over a line once while the next is read, whatever that has: all moves
+ * together are no more than the text, also of lines of one field after lines of many. */
+TEST(fields_above_take_no_more_than_the_text) {
+    enum { N = 60000 };
+    for (int period = 1; period < 2000; period = period * 3 + 1) {
+        struct history h;
+        txl_error error;
+        uint64_t moves = 0;
+        assert_int_equal(history_open(&h, N, &error), TXL_OK);
+        for (int i = 0; i < N; i++) {
+            const uint32_t before = h.above;
+            const char byte = i % period == 0                 ? '\n'
+                              : i / period % 2 == 0           ? 'a'
+                              : i / period % 6 == 1           ? ' '
+                              : i * 7 % period < period / 100 ? ','
+                                                              : 'b';
+            history_add(&h, NULL, literal_of((unsigned char)byte));
+            moves += byte == '\n' ? 0 : h.above - before;
+        }
+        assert_in_range(moves, 0, N);
+        history_close(&h);
+    }
+}
+
+/* Of texts that repeat themselves a match counts 32 elements back at most, each time it is looked
+ * for; a table's set has four buckets, also when all contexts are in one. */
+TEST(searches_are_short) {
+    enum { N = 5000, LONGEST_CHECKED = 32 };
+    struct bit_histories bits;
+    struct matches matches;
+    struct history h;
+    txl_error error;
+    const struct match_guess none[N_MATCH] = {{0, NO_ELEMENT}, {0, NO_ELEMENT}};
+    assert_int_equal(history_open(&h, N, &error), TXL_OK);
+    assert_int_equal(matches_open(&matches, 1, &error), TXL_OK);
+    for (int i = 0; i < N; i++) {
+        history_add(&h, NULL, literal_of('a'));
+        matches_add(&matches, &h, 0, none); /* each is dropped and looked for again */
+        for (int k = 0; k < N_MATCH; k++)
+            assert_in_range(matches.held[0][k].length, 0, LONGEST_CHECKED);
+    }
+    matches_close(&matches);
+    history_close(&h);
+
+    assert_int_equal(bit_histories_open(&bits, &error), TXL_OK);
+    uint64_t contexts[N_CONTEXT];
+    struct bucket *given[N_CONTEXT], *least = NULL, *most = NULL;
+    for (uint64_t tries = 0, n = 0; n < N_CONTEXT; tries++) /* all of set 0 */
+        if ((tries * 0xBF58476D1CE4E5B9) >> 44 == 0)
+            contexts[n++] = tries;
+    bit_histories_find(&bits, contexts, 0, given);
+    for (int i = 0; i < N_CONTEXT; i++) {
+        least = !least || given[i] < least ? given[i] : least;
+        most = !most || given[i] > most ? given[i] : most;
+    }
+    assert_ptr_equal(least, bits.buckets);
+    assert_in_range(most - least, 1, 3);
+    bit_histories_close(&bits);
+}
 
 int main(void) {
     return cmocka_run_group_tests(tests, code_frames, NULL);

@@ -109,7 +109,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 /* ---- The mutator -------------------------------------------------------------------------- */
 
 /* Of a frame's header; see weights-format.md. */
-enum { STREAMS = 6, MODEL = 32, NAME = 40, FIXED = 44, TRAILER = 48 };
+enum { STREAMS = 6, MODEL = 32, NAME = 40, FORM = 41, FIXED = 44, TRAILER = 48 };
 
 static void set(uint8_t *at, uint64_t number) {
     memcpy(at, &number, sizeof number);
@@ -121,7 +121,8 @@ static void repair(uint8_t *data, size_t size, uint64_t model) {
             set(data + at + 40, XXH3_64bits(data + at, 40));
         if (memcmp(data + at, "\x93TXZ", 4) != 0)
             continue;
-        const size_t end = FIXED + (size_t)data[at + NAME] + 6 * (size_t)data[at + STREAMS];
+        const size_t table = data[at + FORM] == TXL_MIXING_LOGISTIC ? 16 : 6 * data[at + STREAMS];
+        const size_t end = FIXED + (size_t)data[at + NAME] + table;
         if (end + 8 > size - at)
             continue;
         set(data + at + MODEL, model);

@@ -428,32 +428,40 @@ static txl_status add_bytes(void *context, const void *bytes, size_t n, txl_erro
 }
 
 /* A short text of each model, one of several streams, and two one after the other. */
-static void make_compressed(const struct seeds *s) {
+static void take_compressed(const struct seeds *s, int model, bool no_cache) {
     static const char text[] =
         "a b a  c\n b\tab 1 97 98 \xe2\x96\x81 \xff\r\nabab a b a b a b a b\n";
-    for (int i = 0; tiny_models[i].tokenizer; i++) {
-        char *file = NULL;
-        size_t size = 0;
-        txl_error error;
-        FILE *out = open_memstream(&file, &size);
-        const txl_compression how = {
-            .streams = 1 + i % 3, .threads = 1, .write = add_bytes, .context = out};
-        txl_compressor *compressor;
-        fuzz_require(out, "out of memory");
-        if (!txl_compressor_new(tiny_model((unsigned)i), &how, &compressor, &error)) {
-            for (int twice = 0; twice <= i % 2; twice++) {
-                for (int n = 0; n < 1 + i * 4; n++)
-                    fuzz_require_ok(txl_compressor_feed(compressor, text, sizeof text - 1, &error),
-                                    &error);
-                fuzz_require_ok(txl_compressor_finish(compressor, &error), &error);
-            }
-            txl_compressor_free(compressor);
+    char *file = NULL;
+    size_t size = 0;
+    txl_error error;
+    FILE *out = open_memstream(&file, &size);
+    const txl_compression how = {.streams = 1 + model % 3,
+                                 .threads = 1,
+                                 .no_cache = no_cache,
+                                 .write = add_bytes,
+                                 .context = out};
+    txl_compressor *compressor;
+    fuzz_require(out, "out of memory");
+    if (!txl_compressor_new(tiny_model((unsigned)model), &how, &compressor, &error)) {
+        for (int twice = 0; twice <= model % 2; twice++) {
+            for (int n = 0; n < 1 + model * 4; n++)
+                fuzz_require_ok(txl_compressor_feed(compressor, text, sizeof text - 1, &error),
+                                &error);
+            fuzz_require_ok(txl_compressor_finish(compressor, &error), &error);
         }
-        fclose(out);
-        if (size > 0)
-            take_after(s, i, file, size);
-        free(file);
+        txl_compressor_free(compressor);
     }
+    fclose(out);
+    if (size > 0)
+        take_after(s, model, file, size);
+    free(file);
+}
+
+/* In every form that a frame has. */
+static void make_compressed(const struct seeds *s) {
+    for (int i = 0; tiny_models[i].tokenizer; i++)
+        for (int no_cache = 0; no_cache < 2; no_cache++)
+            take_compressed(s, i, no_cache);
 }
 
 /* ------------------------------------------------------------------------------------------- */
