@@ -701,7 +701,7 @@ static const struct option_row compress_rows[] = {
     {"streams", OPTION_INTEGER, PLACE(streams),
      "read N parts of the text side by side, each of at most 64 KiB; 1 is slow and saves "
      "a little",
-     .section = "Compression", .standard = "one for each 8 KiB, up to 32", .least = 1,
+     .section = "Compression", .standard = "one per 8 KiB, up to 32", .least = 1,
      .most = TXL_MAX_STREAMS},
     OPTION_ROW(
         "no-cache", OPTION_FLAG, PLACE(no_cache),

@@ -341,7 +341,8 @@ static const struct option_row options[] = {
     FORCE_ROW,
     {"vocab", OPTION_STRING, PLACE(vocabulary),
      "take the vocabulary of FILE: cache.pt, cache.pkl, vocab.bin, vocab.pkl, vocab.json, "
-     "a SentencePiece model, a tokenizer.json made from one, or a text file with a symbol per line",
+     "a SentencePiece model, a tokenizer.json made from one, or a text file with one symbol per "
+     "line",
      .standard = "the one beside the checkpoint", .file = FILE_READ},
     MODEL_NAME_ROW(PLACE(name)),
     {"type", OPTION_CHOICE, PLACE(type),

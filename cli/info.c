@@ -412,7 +412,7 @@ const struct command info_command = {
         "Of a checkpoint it prints what txl convert recognises: the same facts, the "
         "vocabulary that convert would take, and as missing the options that it would need; "
         "or why convert would refuse it.\n\n"
-        "A FILE that cannot be read is named and left out; the exit status is then 1.\n\n"
+        "A FILE that cannot be read is reported and skipped; the exit status is then 1.\n\n"
         "bytes_expanded is the memory of the expanded weights; raw weights are used in the "
         "file's pages, which processes share. bytes_session is the memory of a session with "
         "the published settings: keys, values, position rows and activations. "

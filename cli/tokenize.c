@@ -400,9 +400,9 @@ const struct command tokenize_command = {
     .name = "tokenize",
     .summary = "split text into symbols or ids, and put it together again",
     .description =
-        "Splits each FILE as the model does, and prints its symbols with blanks between "
+        "Splits each FILE as the model does, and prints its symbols with spaces between "
         "them, a line for each line of the text. The symbols of line boundaries are printed "
-        "too. A FILE that cannot be read is named and left out; the exit status is then 1.",
+        "too. A FILE that cannot be read is reported and skipped; the exit status is then 1.",
     .options = options,
     .brief = brief,
     .operands = operands,

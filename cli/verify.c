@@ -61,7 +61,7 @@ const struct command verify_command = {
     .description =
         "Reads each FILE, compares all checksums, and prints FILE: OK, unless --quiet. They "
         "cover all that txl uses of a file, but not the zeros between its parts. For a damaged "
-        "FILE it prints the first damage as an error and goes on with the next; the exit status "
+        "FILE it prints the first damage as an error and continues with the next; the exit status "
         "is then 1.",
     .options = options,
     .operands = operands,

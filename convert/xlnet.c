@@ -139,7 +139,7 @@ static txl_status check_biases(struct recognition *x) {
         return TXL_OK;
     return txl_fail(x->error, TXL_FORMAT, "%s: xlnet_config.json's untie_r is %s, but %s is %s",
                     x->path, per_layer ? "false" : "true", names_usual(x->names, XLNET_U, 0).text,
-                    per_layer ? "one for each layer" : "one for all layers");
+                    per_layer ? "one per layer" : "one for all layers");
 }
 
 static txl_status state_dimension(const struct recognition *x, const char *key, int *value) {

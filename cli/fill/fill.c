@@ -297,7 +297,7 @@ static const struct option_row rows[] = {
     {"order", OPTION_CHOICE, PLACE(order),
      "fill the gaps from left to right, or always next the one that the model is surest of",
      .section = "Gaps", .choices = fill_orders, .standard = "left"},
-    {"pieces", OPTION_INTEGER, PLACE(pieces), "fill each gap with N pieces of the vocabulary",
+    {"pieces", OPTION_INTEGER, PLACE(pieces), "fill each gap with N subwords of the vocabulary",
      .standard = "1", .least = 1, .most = 64},
     {"candidates", OPTION_STRING, PLACE(candidates),
      "score each line of FILE in every gap that names no candidates of its own; see Candidates "
@@ -317,7 +317,7 @@ static const struct option_row rows[] = {
     {"json", OPTION_FLAG, PLACE(json), "print an object for each gap, and one at the end",
      .section = "Output"},
     {"logprobs", OPTION_INTEGER, PLACE(logprobs),
-     "with --json: list the K likeliest pieces for each gap with their log-probabilities",
+     "with --json: list the K most likely subwords for each gap with their log-probabilities",
      .argument = "K", .standard = "0", .most = INT32_MAX - 1, .needs = "json"},
     RAW_OUTPUT_ROW(struct fill_options, raw_output),
     LENGTH_ROWS(struct fill_options, session),
@@ -338,7 +338,7 @@ static const struct operand_row operands[] = {{.name = "FILE",
 static const struct example examples[] = {
     {"echo \"The capital of France is <mask>.\" | txl fill --model xlnet.txl", "one gap"},
     {"txl fill --model xlnet.txl --order surest --pieces 2 letter.txt",
-     "gaps of two pieces, the surest first"},
+     "gaps of two subwords, the surest first"},
     {"echo \"<mask:New York|Boston> is a city.\" | txl fill --model xlnet.txl",
      "how likely each candidate is"},
     {"txl fill --model xlnet.txl --items cloze.csv", "the candidates of a table of texts"},
@@ -356,8 +356,8 @@ const struct command fill_command = {
     .summary = "fill the gaps of a text",
     .description =
         "Prints the text of FILE with each <mask> filled by the model, which sees the text "
-        "on both sides. Only blanks before a gap change besides: they are dropped if its "
-        "piece continues a word. Filling needs an XLNet, because a Transformer-XL sees only "
+        "on both sides. Only spaces before a gap change besides: they are dropped if its "
+        "subword continues a word. Filling needs an XLNet, because a Transformer-XL sees only "
         "the text to the left.",
     .options = rows,
     .brief = brief,

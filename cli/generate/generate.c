@@ -432,7 +432,7 @@ static const struct option_row options[] = {
     {"json", OPTION_FLAG, PLACE(json),
      "print an object for each token, and one at the end of each sample", .section = "Output"},
     {"logprobs", OPTION_INTEGER, PLACE(logprobs),
-     "with --json: list the K likeliest tokens of each step with their log-probabilities",
+     "with --json: list the K most likely tokens of each step with their log-probabilities",
      .argument = "K", .standard = "0", .most = INT32_MAX - 1, .needs = "json"},
     {"ids", OPTION_FLAG, PLACE(ids), "read and print decimal ids", .excludes = "unwrap"},
     RAW_OUTPUT_ROW(struct generate_options, raw_output),

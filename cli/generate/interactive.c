@@ -639,7 +639,7 @@ static void print_help(struct interaction *i, char *argument) {
     (void)argument;
     options_print_filled(
         stderr,
-        "Type a line to continue the text; the model then goes on to the end of a sentence (/set "
+        "Type a line to continue the text; the model then continues to the end of a sentence (/set "
         "turn changes that). An empty line ends the line. Lines that are pasted are one turn, once "
         "you press Enter. Ctrl-C ends the model's turn, Ctrl-D the "
         "program. To begin a line of text with /, type //.",

@@ -298,7 +298,7 @@ static int run(const struct command *command, void *values, struct operands *ope
             return output_finish(STATUS_OK);
         }
     }
-    return options_wrong(command, "'%s' is none of bash, zsh, fish", operands->items[0]);
+    return options_wrong(command, "'%s' is not one of bash, zsh, fish", operands->items[0]);
 }
 
 static const struct option_row options[] = {PLAIN_ROWS, {0}};

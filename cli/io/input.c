@@ -364,7 +364,7 @@ static bool check_kind(const struct input *input) {
         {"\xfe\xff", 2, "is text in UTF-16; iconv -f UTF-16 -t UTF-8 makes it UTF-8"},
         {"\x93TXL", 4, "is a weights file, not a text; txl info describes it, --model uses it"},
         {"\x93TXZ", 4, "is a text that txl compressed; txl decompress -c expands it"},
-        {"\x93TXM", 4, "is a saved memory, not a text; txl generate --load-memory goes on with it"},
+        {"\x93TXM", 4, "is a saved memory, not a text; txl generate --load-memory continues it"},
         {"PK\x03\x04", 4,
          "is a zip archive; unzip -p prints the text in it, pandoc -t plain that of a .docx or "
          ".epub; a spreadsheet (.xlsx, .ods) is to be saved as .csv"},

@@ -502,7 +502,7 @@ void items_rows_note(const struct items_table *t) {
         terminal_note("%s: %" PRIu64 " %s put before punctuation, or between characters that "
                       "writing does not part; the first in the text of line %" PRIu64
                       ". --columns join=none joins rows as they are",
-                      name, t->seams, t->seams == 1 ? "blank is" : "blanks are", t->first_seam);
+                      name, t->seams, t->seams == 1 ? "space is" : "spaces are", t->first_seam);
     if (t->missing_rows > 0)
         terminal_note("%s: %" PRIu64 " %s missing (NA, NaN ...) and left empty in %s", name,
                       t->missing_rows, t->missing_rows == 1 ? "row is" : "rows are",

@@ -241,7 +241,7 @@ static enum reading read_field(struct items_table *t) {
         carriage = c == '\r' && (peek_byte(t) == '\n' || peek_byte(t) == END);
         if (quoted && !carriage) {
             items_table_wrong(t,
-                              "field %zu goes on behind its closing quote; a quote within quotes "
+                              "field %zu continues after its closing quote; a quote within quotes "
                               "is written twice",
                               t->n_fields + 1);
             skip_line(t);

@@ -183,7 +183,7 @@ static void tell_left_out(const struct preference *p, const char *name,
                        (int)(has_a ? p->n_b : p->n_a), has_a ? p->b : p->a,
                        p->n_condition == 1 ? "is" : "are", (int)p->conditions.length,
                        p->conditions.data ? p->conditions.data : "",
-                       p->n_condition == PREFERENCE_LISTED ? " and perhaps more" : "");
+                       p->n_condition == PREFERENCE_LISTED ? " and maybe more" : "");
     else if (p->all.pairs == 0 && n > 1)
         say_reason(p, name, texts, end);
     else
@@ -332,11 +332,12 @@ json_t *preference_to_json(const struct preference *p) {
     return output_json_if(good, o);
 }
 
-/* "in 75.00 % +/- 9.68 of 20 items (95 %: 53.13 to 88.81), 5 ties, by 0.4321 +/- 0.1234 nats" */
+/* "in 75.00 % +/- 9.68 of 20 items (95 %: 53.13 to 88.81), 5 ties, on average by 0.4321 +/- 0.1234
+ * nats" */
 static bool print_counts(const char *who, const struct preference_counts *c) {
     const struct interval interval = interval_of(c);
     return output_line("%s in %.2f %%%s of %" PRIu64 " item%s (95 %%: %.2f to %.2f), %" PRIu64
-                       " %s, by %.4f%s nats in the mean",
+                       " %s, on average by %.4f%s nats",
                        who, 100 * share_of(c), score_spread(100 * standard_error(c), 2).text,
                        c->pairs, plural(c->pairs), 100 * interval.low, 100 * interval.high, c->ties,
                        c->ties == 1 ? "tie" : "ties", c->difference.mean,

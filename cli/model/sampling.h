@@ -29,7 +29,7 @@ struct sampling_options {
 
 #define TEMPERATURE_ROW(type, member, warmth)                                                      \
     OPTION_ROW("temperature", OPTION_REAL, offsetof(type, member.temperature),                     \
-               "divide log-probabilities by T; 0: take the likeliest token",                       \
+               "divide log-probabilities by T; 0: take the most likely token",                     \
                .section = "Sampling", .letter = 't', .argument = "T", .standard = warmth,          \
                .most = 1e6)
 
@@ -42,12 +42,12 @@ struct sampling_options {
         OPTION_ROW("top-p", OPTION_REAL, offsetof(type, member.top_p),                             \
                    "sample from the fewest most likely tokens that sum to P", .argument = "P",     \
                    .standard = "1", .least = 1e-6, .most = 1),                                     \
-        OPTION_ROW("min-p", OPTION_REAL, offsetof(type, member.min_p),                             \
-                   "sample from tokens with at least P times the highest probability",             \
-                   .argument = "P",                                                                \
-                   .standard = "0 for words, " TEXT_OF(TXL_MIN_P_PIECES) " for pieces, " TEXT_OF(  \
-                       TXL_MIN_P) " for XLNet's, bytes and characters",                            \
-                   .most = 1),                                                                     \
+        OPTION_ROW(                                                                                \
+            "min-p", OPTION_REAL, offsetof(type, member.min_p),                                    \
+            "sample from tokens with at least P times the highest probability", .argument = "P",   \
+            .standard = "0 for words, " TEXT_OF(TXL_MIN_P_PIECES) " for subwords, " TEXT_OF(       \
+                TXL_MIN_P) " for XLNet's, bytes and characters",                                   \
+            .most = 1),                                                                            \
         OPTION_ROW("typical", OPTION_REAL, offsetof(type, member.typical),                         \
                    "keep tokens whose surprisal is nearest the entropy, until they sum to P",      \
                    .argument = "P", .standard = "1", .least = 1e-6, .most = 1),                    \
@@ -66,32 +66,6 @@ struct sampling_options {
     OPTION_ROW("seed", OPTION_INTEGER, offsetof(type, member),                                     \
                "seed the random numbers, from 0 to " TEXT_OF(MOST_INTEGER), .letter = 's',         \
                .argument = "S", .standard = "a fresh one", .most = MOST_INTEGER)
-
-#define SAMPLING_NOTE                                                                              \
-    {                                                                                              \
-        "Order of sampling",                                                                       \
-            "From the model's probabilities p to a token, in this order; each step "               \
-            "takes p as the step before left it, renormalised:\n\n"                                \
-            " --repetition-penalty  R log p for log p of the last --repeat-last tokens\n"          \
-            "                       (Keskar et al. 2019, with log-probabilities for\n"             \
-            "                       logits: as none is positive, R multiplies)\n"                  \
-            " bans                  out: <unk>, what other options ban, and what\n"                \
-            "                       --no-repeat-ngram forbids (Paulus et al. 2018)\n"              \
-            " --temperature         log p / T for log p\n"                                         \
-            " --top-k               in: the K likeliest (Fan et al. 2018)\n"                       \
-            " --typical             in: the fewest of probability P, those of the least\n"         \
-            "                       |log p + H| first, where H = -sum p log p\n"                   \
-            "                       (Meister et al. 2022)\n"                                       \
-            " --top-p               in: the fewest of probability P, the likeliest first\n"        \
-            "                       (Holtzman et al. 2020)\n"                                      \
-            " --min-p               in: those with p >= P times the largest p\n"                   \
-            "                       (Nguyen et al. 2024)\n\n"                                      \
-            "Temperature 0 takes the likeliest token that the penalty and the bans "               \
-            "leave. Penalty and bans look at the last " TEXT_OF(                                   \
-                HISTORY_WINDOW) " tokens, given and drawn, but not at a context that nobody "      \
-                                "gave. "                                                           \
-                                "If everything is banned, the command fails."                      \
-    }
 
 /* What the table's bounds cannot express and is wrong, or NULL. */
 const char *sampling_wrong(const struct sampling_options *options);

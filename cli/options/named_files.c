@@ -165,8 +165,8 @@ static bool may_replace(const struct named_file *file, const struct place *place
         return true;
     if (!is_own_file(file->path, file->kind, file->columns))
         return terminal_error("%s: exists and is no %s; %s", file->path, name, remedy);
-    return !file->kept || terminal_error("%s: exists; --resume of its run goes on with it, %s",
-                                         file->path, remedy);
+    return !file->kept ||
+           terminal_error("%s: exists; --resume of its run continues it, %s", file->path, remedy);
 }
 
 static bool check_kinds(const struct named_file *files, const struct place *places, size_t n,

@@ -331,7 +331,7 @@ static void say_number(const struct option_row *row, const char *text, struct op
 static void say_choice(const struct option_row *row, const char *text, struct option_problem *p) {
     const char *choice;
     struct fixed_line line = fixed_line(p->text, sizeof p->text);
-    fixed_line_add(&line, "'%.200s' is none of ", text);
+    fixed_line_add(&line, "'%.200s' is not one of ", text);
     for (size_t i = 0; (choice = options_choice(row, i)); i++)
         fixed_line_add(&line, "%s%s", i > 0 ? ", " : "", choice);
 }

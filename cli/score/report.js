@@ -599,7 +599,7 @@ function differenceHeadline() {
   const sign = difference > 0 ? "+" : "";
   const spread = error === null ? "" : ` ±\u00a0${fixed(error, 5)}`;
   const more = [`KL divergence ${fixed(compare.kl_divergence, 5)}`,
-    `same likeliest ${unit} ${(100 * compare.top_agreement).toFixed(2)} %`,
+    `same most likely ${unit} ${(100 * compare.top_agreement).toFixed(2)} %`,
     `largest difference ${fixed(compare.largest_difference, 3)} at ${unit} `
       + count(compare.largest_difference_index)];
   return headline(`${models[1].name} less ${models[0].name}`, `${sign}${fixed(difference, 5)}`,

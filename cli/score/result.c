@@ -254,7 +254,7 @@ static bool print_difference(const struct result *result) {
                        result_name(result), d->difference.mean,
                        score_spread(score_standard_error(&d->difference), 6).text, d->kl / n) &&
            output_line(
-               "%s: same likeliest token %.2f %%, largest difference %+.5f at token %" PRIu64,
+               "%s: same most likely token %.2f %%, largest difference %+.5f at token %" PRIu64,
                result_name(result), 100 * (double)d->agreed / n, d->largest, d->largest_index);
 }
 

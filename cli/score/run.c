@@ -189,7 +189,7 @@ void run_note(struct run *run, const struct result *result) {
     if (e->counts.spelled > result->tokens / 2)
         terminal_note(
             "%s: %.0f %% of its tokens are single bytes of characters that the vocabulary "
-            "lacks, of another script perhaps: the model never learned them, and the numbers mean "
+            "lacks, perhaps of another script: the model never learned them, and the numbers mean "
             "little",
             name, 100 * (double)e->counts.spelled / (double)result->tokens);
     if (!run->ids && result->unknown > result->tokens / FEW)

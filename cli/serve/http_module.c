@@ -154,7 +154,7 @@ static enum MHD_Result see_header(void *context, enum MHD_ValueKind kind, const 
     struct heading *h = context;
     (void)kind;
     if (!is_token(name))
-        h->fault = "the name of a header has a blank or another byte that no name has";
+        h->fault = "the name of a header has a space or another byte that no name has";
     if (value && has_control(value))
         h->fault = "a header has a control character";
     for (size_t i = 0; i < N_SINGLE; i++)

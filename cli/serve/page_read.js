@@ -173,7 +173,7 @@ function describeRange(first, end, name, more = []) {
   byId("token").replaceChildren(
     element("div", { class: "top" }, element("p", { class: "name" }, visible(name))),
     panelFigures([["Bits", sum.toFixed(2)], ["Tokens", count(part.length)],
-      ["Bits a token", (sum / part.length).toFixed(2)], ...more]));
+      ["Bits per token", (sum / part.length).toFixed(2)], ...more]));
 }
 
 function describeToken(i) {

@@ -413,8 +413,8 @@ static bool is_only_name(struct reader *r, const char *field, const struct optio
     json_t *value;
     json_object_foreach((json_t *)r->body, other, value) {
         if (!json_is_null(value) && strcmp(other, field) != 0 && row_of_field(other) == row)
-            return problem_set(r->problem, 400, field, "%s and %s are two names of one setting",
-                               other, field);
+            return problem_set(r->problem, 400, other, "%s and %s are two names of one setting",
+                               field, other);
     }
     return true;
 }
@@ -698,7 +698,7 @@ bool request_read_temperature(struct request *c, const struct model *model,
         const struct option_row *row = json_is_null(value) ? NULL : row_of_field(field);
         if (row && strcmp(row->name, "temperature") != 0)
             return problem_set(problem, 400, field,
-                               "%s is not supported here: gaps are drawn by temperature alone",
+                               "%s is not supported here: gaps are sampled by temperature alone",
                                field);
     }
     return read_sampling(&r) && read_seed(&r);

@@ -427,7 +427,7 @@ static const struct option_row options[] = {
     {"compare", OPTION_STRING, PLACE(compare),
      "let requests score texts with another model of the same vocabulary too",
      .argument = "OTHER.txl", .file = FILE_MODEL},
-    {"threads", OPTION_INTEGER, PLACE(common.threads), "use N threads; 0: one for each processor",
+    {"threads", OPTION_INTEGER, PLACE(common.threads), "use N threads; 0: one per processor",
      .section = "General", .standard = "0", .most = 65536},
     PLAIN_ROWS,
     {0}};

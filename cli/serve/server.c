@@ -121,7 +121,7 @@ static bool metrics(struct call *c, struct problem *problem) {
          (double)atomic_load(&w->failed)},
         {"txl_prompt_tokens_total", "counter", "tokens of prompts that were read",
          (double)atomic_load(&w->tokens_read)},
-        {"txl_completion_tokens_total", "counter", "tokens that were drawn",
+        {"txl_completion_tokens_total", "counter", "tokens that were sampled",
          (double)atomic_load(&w->tokens_made)},
         {"txl_prefix_queries_total", "counter", "texts whose kept beginning was looked for",
          (double)atomic_load(&w->pool.prefixes.asked)},

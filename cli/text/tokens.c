@@ -28,7 +28,7 @@ static const struct {
     [BEGINNING] = {"at the beginning", {"a\n a", "a\na"}, {" a", "a"}},
     [END] = {"at the end", {"a \na", "a\na"}, {"a ", "a"}},
     [ROW] = {"several in a row", {"a  a", "a a"}, {"a  a", "a a"}},
-    [WIDE] = {"tabs and wide blanks", {"a\ta", "a a"}, {"a\ta", "a a"}},
+    [WIDE] = {"tabs and wide spaces", {"a\ta", "a a"}, {"a\ta", "a a"}},
     [NO_BREAK] = {"no-break spaces", {"a\u00a0a", "a a"}, {"a\u00a0a", "a a"}},
     [ZERO_WIDTH] = {"zero-width spaces", {"a\u200ba", "aa"}, {"a\u200ba", "aa"}},
     [SOFT_HYPHEN] = {"soft hyphens", {"a\u00ada", "aa"}, {"a\u00ada", "aa"}},
@@ -199,7 +199,7 @@ bool blanks_note(const struct blanks *b, const char *name, const txl_model *mode
         b->by_line && !b->inside && of[END] > 0 && !txl_kind_takes_bytes(txl_model_kind(model));
     if (n > 0)
         terminal_note(
-            "%s: %" PRIu64 " of %" PRIu64 " %s ha%s blanks that change the result: %s; "
+            "%s: %" PRIu64 " of %" PRIu64 " %s ha%s spaces that change the result: %s; "
             "the first in line %" PRIu64 "%s",
             name, n, b->units, b->by_line ? "lines" : "texts", n == 1 ? "s" : "ve", list, first,
             drops ? ". --unwrap drops those at the ends of lines, and joins wrapped lines" : "");

@@ -118,7 +118,7 @@ static bool encode(const struct fill_text *t, const struct gap *gap, struct cand
     bool good = c->n > 0 && c->n <= room;
     for (size_t i = 0; i < c->n && good; i++)
         good = c->ids[i] != t->mask;
-    snprintf(error->message, sizeof error->message, "it becomes no piece, or a gap");
+    snprintf(error->message, sizeof error->message, "it becomes no subword, or a gap");
     return good;
 }
 

@@ -37,7 +37,7 @@ struct text_options {
     OPTION_ROW("tokens", OPTION_INTEGER, (place) + offsetof(struct text_options, n),               \
                "generate N tokens; 0: until interrupted", .section = "Length", .letter = 'n',      \
                .standard =                                                                         \
-                   TEXT_OF(WORDS_N) " words or pieces, " TEXT_OF(CHARACTERS_N) " characters",      \
+                   TEXT_OF(WORDS_N) " words or subwords, " TEXT_OF(CHARACTERS_N) " characters",    \
                .most = MOST_INTEGER),                                                              \
         OPTION_ROW("end", OPTION_CHOICE, (place) + offsetof(struct text_options, end),             \
                    "end after --tokens, or with the sentence, at most " TEXT_OF(                   \
@@ -53,7 +53,7 @@ struct text_options {
 #define TEXT_DRAW_ROWS(type, member)                                                               \
     SAMPLING_ROWS(type, member.sampling, TEXT_OF(TXL_TEMPERATURE)), SEED_ROW(type, member.seed),   \
         OPTION_ROW("allow-unk", OPTION_FLAG, offsetof(type, member.allow_unk),                     \
-                   "let <unk> and control symbols be drawn")
+                   "let <unk> and control symbols be sampled")
 
 /* The rows of a struct text_options alone, up to one without a name. */
 extern const struct option_row text_option_rows[];

@@ -12,7 +12,7 @@ enum { PIECE = 1 << 24 };
 static txl_status fail_peers(txl_error *error) {
     is_lost = true;
     snprintf(error->message, sizeof error->message,
-             "a process of the run is lost; --resume goes on from the last state");
+             "a process of the run is lost; --resume continues from the last state");
     return error->status = TXL_IO;
 }
 

@@ -397,7 +397,7 @@ static bool tell_also(struct train *t) {
     if (!status)
         terminal_note("%s: %.4f bits %s before, %.4f with %s", t->options->also,
                       heldout_bits(&t->also, &t->also_before),
-                      t->run.ids ? "a token" : "a character", heldout_bits(&t->also, &after),
+                      t->run.ids ? "per token" : "per character", heldout_bits(&t->also, &after),
                       t->options->output);
     model_close(&model);
     return status == TXL_STOPPED || terminal_report(status, &error);
@@ -565,7 +565,7 @@ static bool has_letters(const struct train *t) {
     return model_unit(txl_trainer_model(t->trainer)) == TXL_UNIT_CHARACTER;
 }
 
-/* "2.113 bits a character, held out 2.2014", or for symbols that are none "perplexity 91.2, held
+/* "2.113 bits per character, held out 2.2014", or for symbols that are none "perplexity 91.2, held
  * out 97.53". */
 static void describe_losses(const struct train *t, const char *unit, char *text, size_t size) {
     double late = t->run.late, held = t->run.valid_nats, before = t->run.before_nats;
@@ -802,7 +802,7 @@ static bool save_report(struct train *t) {
 static void print_summary(const struct train *t) {
     uint64_t steps = txl_trainer_steps(t->trainer);
     char losses[96];
-    describe_losses(t, " a character", losses, sizeof losses);
+    describe_losses(t, " per character", losses, sizeof losses);
     terminal_brief("%" PRIu64 " step%s, %s: %s", steps, plural(steps), losses, t->options->output);
     char before[48] = "";
     if (!isnan(t->run.before_nats)) /* in the unit of valid_bits */

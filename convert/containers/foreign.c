@@ -39,7 +39,7 @@ static const struct format {
     {0, "GGUF", "a GGUF file; convert the PyTorch checkpoint instead"},
     {0, "\x93TXL",
      "a weights file of txl, converted already; for other options convert the checkpoint again"},
-    {0, "\x93TXM", "a memory that txl saved; `txl generate --load-memory` goes on with it"},
+    {0, "\x93TXM", "a memory that txl saved; `txl generate --load-memory` continues it"},
     {0, "\x93TXZ", compressed_text},
     {0, "\x93TXE", compressed_text},
 };

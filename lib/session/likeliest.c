@@ -119,7 +119,8 @@ txl_status session_likeliest(txl_session *s, size_t k, double least, const struc
 txl_status txl_session_top(txl_session *s, int k, int32_t *ids, float *logprobs, txl_error *error) {
     size_t n;
     if (k < 0 || k > s->model->vocabulary.n)
-        return txl_fail(error, TXL_ARGUMENT, "the number of likeliest tokens must be from 0 to %d",
+        return txl_fail(error, TXL_ARGUMENT,
+                        "the number of most likely tokens must be from 0 to %d",
                         s->model->vocabulary.n);
     txl_status status = session_likeliest(s, (size_t)k, -INFINITY, NULL, &n, error);
     for (size_t i = 0; !status && i < n; i++) {

@@ -500,7 +500,7 @@ static txl_status check_memory_parts(const struct source *in, const txl_memory *
     int32_t n_token = in->model->vocabulary.n;
     if (!are_ids(bytes[SEGMENT], part[SEGMENT].size, n_token) ||
         !are_ids(bytes[RECENT], part[RECENT].size, n_token))
-        return damaged(in, "an id in it is none of the vocabulary's", error);
+        return damaged(in, "an id in it is not one of the vocabulary's", error);
     if (!memory_is_finite(in->model, memory))
         return damaged(in, "a number in it is not finite", error);
     return TXL_OK;

@@ -107,15 +107,15 @@ static txl_status open_tail(struct sentencepiece *p, const struct pieces_section
     const char *file = section->file;
     size_t size = section->n_tail;
     if (size < 12)
-        return txl_fail(error, TXL_FORMAT, "%s: vocabulary: no scores behind the pieces", file);
+        return txl_fail(error, TXL_FORMAT, "%s: vocabulary: no scores after the pieces", file);
     p->flags = read_u32(bytes);
     p->n_surface = read_u32(bytes + 4);
     tail->n_charsmap = read_u32(bytes + 8);
     uint64_t needed = 12 + 5 * (uint64_t)p->n + p->n_surface + tail->n_charsmap;
     if (needed != size)
         return txl_fail(error, TXL_FORMAT,
-                        "%s: vocabulary: %zu bytes behind the pieces, expected %" PRIu64, file,
-                        size, needed);
+                        "%s: vocabulary: %zu bytes after the pieces, expected %" PRIu64, file, size,
+                        needed);
     if (p->flags & ~(unsigned)PIECES_FLAGS)
         return txl_fail(error, TXL_UNSUPPORTED, "%s: vocabulary: unknown flags %#x", file,
                         p->flags);

@@ -195,7 +195,7 @@ static txl_status check_model(const struct model *model, txl_error *error) {
                         "supported",
                         model->file, kinds[model->kind < 5 ? model->kind : 0]);
     if (model->suffix)
-        wrong = "that puts word marks behind words (treat_whitespace_as_suffix)";
+        wrong = "that puts word marks after words (treat_whitespace_as_suffix)";
     else if (model->denormalises)
         wrong = "with denormalisation rules";
     if (wrong)

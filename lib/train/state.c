@@ -350,11 +350,12 @@ static txl_status check_text(const txl_saved *s, const txl_ids *ids, txl_error *
         return txl_fail_memory(error, "a state", 64);
     bool same = json_equal(text, json_object_get(s->description, "text"));
     json_decref(text);
-    return same ? TXL_OK
-                : txl_fail(error, TXL_ARGUMENT,
-                           "%s: was trained on another text; a run goes on with the texts that it "
-                           "began with, in their order",
-                           s->file.path);
+    return same
+               ? TXL_OK
+               : txl_fail(error, TXL_ARGUMENT,
+                          "%s: was trained on another text; a run continues with the texts that it "
+                          "began with, in their order",
+                          s->file.path);
 }
 
 static txl_status restore(const txl_saved *s, txl_trainer *trainer, txl_error *error) {
