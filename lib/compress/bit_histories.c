@@ -61,12 +61,16 @@ static struct bucket *find_bucket(struct bucket *set, uint8_t check) {
 
 void bit_histories_find(struct bit_histories *h, const uint64_t *contexts, int32_t anchor,
                         struct bucket **found) {
+    const uint64_t node = (uint64_t)anchor * GOLDEN_RATIO;
+    uint64_t keys[N_CONTEXT];
+    for (int i = 0; i < N_CONTEXT; i++) { /* all are fetched before the first is needed */
+        keys[i] = (contexts[i] ^ node) * 0xBF58476D1CE4E5B9;
+        found[i] = h->buckets + (keys[i] >> (64 - BUCKETS_LOG2) & ~(size_t)(WAYS - 1));
+        __builtin_prefetch(found[i], 1);
+    }
     for (int i = 0; i < N_CONTEXT; i++) {
-        const uint64_t node = (uint64_t)anchor * GOLDEN_RATIO,
-                       key = (contexts[i] ^ node) * 0xBF58476D1CE4E5B9;
-        const size_t set = key >> (64 - BUCKETS_LOG2) & ~(size_t)(WAYS - 1);
-        const uint8_t check = (uint8_t)(key >> 24);
-        found[i] = find_bucket(h->buckets + set, check ? check : 1);
+        const uint8_t check = (uint8_t)(keys[i] >> 24);
+        found[i] = find_bucket(found[i], check ? check : 1);
     }
 }
 
