@@ -531,8 +531,8 @@ json_t *heads_reals(const float *numbers, size_t n, size_t apart) {
 int heads_finish(struct heads *h, bool good) {
     const double seconds = terminal_seconds() - h->start;
     const bool lacks = h->failed || h->lacks > 0;
-    good = good && !output_failed() && !signals_stopped() && !(lacks && h->texts == 0);
-    if (good && h->table.file.stream)
+    good = (good || signals_stopped()) && !output_failed() && !(lacks && h->texts == 0);
+    if (good && h->table.file.stream) /* after a signal it has what was read until then */
         good = outfile_commit(&h->table.file);
     if (h->cut > 0)
         terminal_note("%" PRIu64 " %s%s longer than --%s %" PRId64 " and %s cut", h->cut,
