@@ -28,9 +28,9 @@ const char *const case_names[] = {"enwik8-zip",
                                   "absolute-learned",
                                   NULL};
 
-const char *const trained_cases[] = {
-    "characters",     "enwik8-zip", "text8", "pre-lnorm", "wt103-zip",
-    "projected-div1", "untied",     "lm1b",  "hf-bin",    NULL};
+const char *const trained_cases[] = {"characters", "enwik8-zip",          "text8",  "pre-lnorm",
+                                     "wt103-zip",  "projected-div1",      "untied", "lm1b",
+                                     "hf-bin",     "learnable-positions", NULL};
 
 const char *case_path(const char *name, const char *file) {
     static char path[4096];

@@ -10,7 +10,7 @@
 /* Names of all cases, NULL after the last. */
 extern const char *const case_names[];
 
-/* Those that training and dynamic evaluation were run on, likewise. */
+/* Those that training was run on, likewise; dynamic evaluation on those with dynamic.json. */
 extern const char *const trained_cases[];
 
 struct model_case {

@@ -287,6 +287,18 @@ static json_t *make_cutoffs(const char *asked, const json_t *shape, int32_t n_to
     return output_json_if(good, cutoffs);
 }
 
+/* Adds to a new model's settings its type of attention, with a learned row for each distance that a
+ * step sees. */
+static json_t *with_attention(json_t *settings, const txl_training *how, int type) {
+    const bool learned = type == 1;
+    bool good = json_object_set_new(settings, "attn_type", json_integer(type)) == 0 &&
+                json_object_set_new(settings, "biases_per_layer", json_boolean(type == 1)) == 0;
+    if (good && learned)
+        good = json_object_set_new(settings, "max_klen",
+                                   json_integer(how->tgt_len + how->mem_len)) == 0;
+    return output_json_if(good, settings);
+}
+
 static json_t *id_or_null(int32_t id) {
     return id < 0 ? json_null() : json_integer(id);
 }
@@ -303,22 +315,24 @@ static char *new_settings(const struct train *t, const struct convert_vocabulary
         tied = output_json_if(json_array_append_new(tied, json_true()) == 0, tied);
     int d_model = size_of(options->d_model, shape, "d_model", TRAIN_D_MODEL);
     json_t *settings = json_pack(
-        "{s:s, s:s, s:b, s:o, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:i, s:o, s:b, "
-        "s:o, s:b, s:i, s:i, s:i, s:b, s:s, s:s, s:s}",
+        "{s:s, s:s, s:b, s:o, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:i, s:o, s:b, s:o, "
+        "s:i, s:i, s:i, s:b, s:s, s:s, s:s}",
         "family", "transformer-xl", "tokenizer", txl_kind_name(v->kind), "lower_case",
         v->lower_case, "unk_id", id_or_null(v->unk), "eos_id", id_or_null(v->eos), "n_token", v->n,
         "n_layer", size_of(options->n_layer, shape, "n_layer", TRAIN_N_LAYER), "n_head",
         size_of(options->n_head, shape, "n_head", TRAIN_N_HEAD), "d_head",
         size_of(options->d_head, shape, "d_head", TRAIN_D_HEAD), "d_model", d_model, "d_embed",
         size_of(options->d_embed, shape, "d_embed", d_model), "d_inner",
-        size_of(options->d_inner, shape, "d_inner", TRAIN_D_INNER), "attn_type", 0, "pre_lnorm",
+        size_of(options->d_inner, shape, "d_inner", TRAIN_D_INNER), "pre_lnorm",
         options->pre_lnorm == ANSWER_YES, "div_val",
         size_of(options->div_val, shape, "div_val", TRAIN_DIV_VAL), "cutoffs", cutoffs,
-        "tied_weights", true, "tied_projections", tied, "biases_per_layer", false, "tgt_len",
-        t->run.training.tgt_len, "mem_len", t->run.training.mem_len, "clamp_len",
+        "tied_weights", true, "tied_projections", tied, "tgt_len", t->run.training.tgt_len,
+        "mem_len", t->run.training.mem_len, "clamp_len",
         t->run.training.clamp_len > 0 ? t->run.training.clamp_len : -1, "same_length",
         t->run.training.same_length, "memory_start", "empty", "cluster_order", "reversed", "type",
         "f32");
+    int attn_type = options->attn_type == INTEGER_UNSET ? 0 : (int)options->attn_type;
+    settings = with_attention(settings, &t->run.training, attn_type);
     char *text = settings ? json_text(settings, JSON_COMPACT) : NULL;
     json_decref(settings);
     json_decref(shape);

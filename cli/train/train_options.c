@@ -298,7 +298,7 @@ const struct option_row train_option_rows[] = {
      .argument = "FILE.txl", .file = FILE_MODEL,
      .excludes =
          "vocab min-count shape n-layer n-head d-head d-model d-inner d-embed div-val cutoffs "
-         "pre-lnorm",
+         "pre-lnorm attn-type",
      .reason = "--init has its own vocabulary and sizes"},
     {"also", OPTION_STRING, PLACE(also),
      "with --init: say how well the model predicted FILE, an unrelated text, before and after",
@@ -318,13 +318,16 @@ const struct option_row train_option_rows[] = {
     SIZE_ROW("d-model", d_model, TEXT_OF(TRAIN_D_MODEL), "width of the network, even", 65536),
     SIZE_ROW("d-inner", d_inner, TEXT_OF(TRAIN_D_INNER), "width inside the feed-forward part",
              1048576),
-    SIZE_ROW("d-embed", d_embed, "d-model", "width of the first band's embedding", 65536),
+    SIZE_ROW("d-embed", d_embed, "d-model", "width of the first embedding", 65536),
     SIZE_ROW("div-val", div_val, TEXT_OF(TRAIN_DIV_VAL),
              "make each band's embedding N times narrower than the one before", 65536),
     {"cutoffs", OPTION_STRING, PLACE(cutoffs),
      "first ids of the adaptive softmax's bands but the first, with commas between them",
      .argument = "LIST", .standard = "none"},
     PRE_LNORM_ROW(.standard = "no", .offset = PLACE(pre_lnorm)),
+    {"attn-type", OPTION_INTEGER, PLACE(attn_type),
+     "0: the paper's attention; 1: a learned row and bias for each distance", .standard = "0",
+     .most = 1},
     TGT_LEN_ROW(.section = "Training", .standard = TEXT_OF(TRAIN_TGT_LEN) ", or --init's",
                 .offset = PLACE(tgt_len)),
     MEM_LEN_ROW(.standard = TEXT_OF(TRAIN_MEM_LEN) ", or --init's", .offset = PLACE(mem_len)),
@@ -344,12 +347,12 @@ const struct option_row train_option_rows[] = {
     {"warmup", OPTION_INTEGER, PLACE(warmup), "let the learning rate rise for N steps",
      .standard = TEXT_OF(TRAIN_WARMUP) ", at most a tenth of the run", .most = MOST_INTEGER},
     {"optimizer", OPTION_CHOICE, PLACE(optimizer),
-     "adam: as the published code; muon: the layers' matrices by orthogonalised momentum, whose "
-     "steps take longer, and which needs fewer of them in short runs",
+     "adam: as the published code; muon: the layers' matrices by orthogonalised momentum, in "
+     "fewer, slower steps",
      .choices = train_optimizers, .standard = "adam"},
     REAL_ROW("muon-lr", muon_lr, TEXT_OF(TRAIN_MUON) " times --lr",
-             "with --optimizer muon: largest learning rate of the layers' matrices; it rises and "
-             "falls as --lr does; over thousands of steps a quarter of the default was better",
+             "with --optimizer muon: largest learning rate of the layers' matrices; over "
+             "thousands of steps a quarter of the default was better",
              10),
     REAL_ROW("clip", clip, TEXT_OF(TRAIN_CLIP), "largest norm of the gradient; 0: no limit", 1e9),
     {"epsilon", OPTION_REAL, PLACE(epsilon), "epsilon of Adam", .standard = TEXT_OF(TRAIN_EPSILON),

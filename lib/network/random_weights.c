@@ -171,7 +171,7 @@ static float normal_number(uint64_t counter) {
 /* The published training code's initial weights: biases but u and v are 0, the embedding's and the
  * softmax's projections are narrower than the rest. */
 static float initial_deviation(const char *name) {
-    return ends_with(name, ".bias") ? 0 : ends_with(name, ".projection") ? 0.01f : DEVIATION;
+    return ends_with(name, "bias") ? 0 : ends_with(name, ".projection") ? 0.01f : DEVIATION;
 }
 
 struct filling {

@@ -4,6 +4,7 @@
  *     s[i, j] = ((q_i + u) . k_j + (q_i + v) . r_d) / sqrt(d_head),   d = memory_length + i - j
  *     a = softmax over the visible j,   out_i = sum_j a[i, j] v_j
  *
+ * Learned distances (Shaw et al. 2018) have no v, and add a bias b_d to the sum of both products.
  * Position rows are stored farthest first, so those of a query are consecutive: the row for key j
  * is row j + length - 1 - i.  So the paper's shift is an offset. */
 #include "lib/base/memory.h"
@@ -21,6 +22,7 @@ struct head {
     float *key, *value; /* [l, d] */
     float *qu, *qv;     /* [length, d]: q + u, q + v */
     const float *position;
+    const float *bias;  /* [l], of the position rows; NULL: none */
     float *probability; /* [length, l] */
     float *score;       /* [QUERY_PIECE, l] */
     char *left, *right; /* room for the packed operands of a product */
@@ -58,7 +60,7 @@ size_t train_attention_scratch(const struct training *t) {
     size_t d = (size_t)t->net->d_head, l = keys_of(t), length = (size_t)t->how.tgt_len;
     size_t packs = t->products.packed ? (left_room(t) + right_room(t)) / sizeof(float) : 0;
     size_t forward = 2 * l * d + 2 * length * d + QUERY_PIECE * l;
-    size_t backward = 3 * l * d + 2 * length * d + 2 * QUERY_PIECE * l;
+    size_t backward = 3 * l * d + 2 * length * d + 2 * QUERY_PIECE * l + l;
     return packs + forward + backward;
 }
 
@@ -116,6 +118,7 @@ static struct head open_head(const struct attention *a, size_t b, size_t h, int 
     head.score = head.qv + (size_t)t->how.tgt_len * d;
     head.rest = head.score + QUERY_PIECE * keys_of(t);
     head.position = layer->positions + h * d;
+    head.bias = layer->position_bias ? layer->position_bias + h * keys_of(t) : NULL;
     head.probability =
         layer->probability + (b * (size_t)t->net->n_head + h) * (size_t)t->how.tgt_len * keys_of(t);
     const float *memory = layer->memory_kv + b * m * 2 * width + h * d;
@@ -127,7 +130,8 @@ static struct head open_head(const struct attention *a, size_t b, size_t h, int 
     memcpy(head.qv, head.qu, t->length * d * sizeof *head.qv);
     for (size_t i = 0; i < t->length; i++) {
         t->loops->add(d, weights->u + h * d, head.qu + i * d);
-        t->loops->add(d, weights->v + h * d, head.qv + i * d);
+        if (weights->v)
+            t->loops->add(d, weights->v + h * d, head.qv + i * d);
     }
     return head;
 }
@@ -192,6 +196,8 @@ static void forward_task(void *context, int task, int thread) {
         for (size_t r = 0; r < n; r++) {
             size_t first, end;
             visible_keys(t, i + r, &first, &end);
+            if (head.bias)
+                t->loops->add(keys, head.bias + far, head.score + r * l);
             memset(p + r * l, 0, first * sizeof *p);
             memset(p + r * l + end, 0, (keys - end) * sizeof *p);
             t->loops->softmax(end - first, head.score + r * l + first + n - 1 - r, scale,
@@ -222,6 +228,7 @@ struct head_gradient {
     float *key, *value, *position; /* [l, d] */
     float *qu, *qv;                /* [length, d] */
     float *score, *shifted;        /* [QUERY_PIECE, l] */
+    float *bias;                   /* [l] */
 };
 
 static struct head_gradient open_gradient(const struct training *t, const struct head *head) {
@@ -233,7 +240,9 @@ static struct head_gradient open_gradient(const struct training *t, const struct
     g.qv = g.qu + queries;
     g.score = g.qv + queries;
     g.shifted = g.score + QUERY_PIECE * keys_of(t);
+    g.bias = g.shifted + QUERY_PIECE * keys_of(t);
     memset(g.key, 0, 3 * rows * sizeof *g.key);
+    memset(g.bias, 0, keys_of(t) * sizeof *g.bias);
     return g;
 }
 
@@ -269,6 +278,8 @@ static void backward_piece(const struct attention *a, size_t b, size_t h, const 
         memset(shifted, 0, shift * sizeof *shifted);
         memcpy(shifted + shift, ds, end * sizeof *shifted);
     }
+    if (head->bias)
+        t->loops->sum_rows(n, keys, g->shifted, l, g->bias + far);
     const float *position = head->position + far * width;
     multiply_in_head(
         t, head, false,
@@ -310,6 +321,8 @@ static void backward_task(void *context, int task, int thread) {
     write_rows(m, d, g.key, d_memory, 2 * width);
     write_rows(m, d, g.value, d_memory + width, 2 * width);
     write_rows(head.l, d, g.position, t->d_positions + b * head.l * width + h * d, width);
+    if (head.bias)
+        memcpy(t->d_position_bias + (size_t)task * keys_of(t), g.bias, head.l * sizeof *g.bias);
 }
 
 /* Sums the streams' gradients of the position rows, in the order of the streams. */
@@ -332,5 +345,6 @@ void train_attention_gradient(struct training *t, int l) {
     pool_run(t->pool, (int)t->batch * t->net->n_head, backward_task, &a);
     pool_run(t->pool, (int)pieces(t->memory_length + t->length, ROW_PIECE), position_task, t);
     t->loops->sum_rows(t->batch, width, t->d_uv, 2 * width, gradient_of(t, weights->u));
-    t->loops->sum_rows(t->batch, width, t->d_uv + width, 2 * width, gradient_of(t, weights->v));
+    if (weights->v)
+        t->loops->sum_rows(t->batch, width, t->d_uv + width, 2 * width, gradient_of(t, weights->v));
 }

@@ -228,6 +228,10 @@ static void finish_inner(void *context, size_t row, size_t rows, size_t column, 
     }
 }
 
+static bool is_relative(const struct training *t) {
+    return t->net->attn_type == ATTENTION_RELATIVE;
+}
+
 static const float *sines_of(const struct training *t) {
     size_t beyond = (size_t)(t->how.mem_len + t->how.tgt_len) - t->memory_length - t->length;
     const float *sines = t->dropout.threshold > 0 ? t->dropped_sines : t->sines;
@@ -264,12 +268,16 @@ static void project(struct training *t, int l) {
     if (t->net->pre_lnorm)
         norm_rows(t, input_norm(t, l));
     const float *x = t->net->pre_lnorm ? layer->input_norm.out : layer->input;
-    const struct product product[] = {
+    struct product product[3] = {
         linear(t->n, x, &weights->qkv, layer->qkv),
         project_memory(t, l, memory_rows(t, l)),
-        linear(t->memory_length + t->length, sines_of(t), &weights->r, layer->positions),
     };
-    products_run(&t->products, product, 3);
+    if (is_relative(t))
+        product[2] =
+            linear(t->memory_length + t->length, sines_of(t), &weights->r, layer->positions);
+    else
+        train_load_distances(t, l);
+    products_run(&t->products, product, is_relative(t) ? 3 : 2);
 }
 
 void train_layer(struct training *t, int l) {
@@ -346,18 +354,21 @@ static void attention_gradient(struct training *t, int l, const float *d_branch,
     };
     products_run(&t->products, out, 2);
     train_attention_gradient(t, l);
-    struct product in[] = {
+    struct product in[5] = {
         input_gradient(t->n, t->d_qkv, &weights->qkv, to),
         input_gradient(t->net->pre_lnorm ? m : 0, t->d_memory_kv, &kv, t->d_memory),
         weight_gradient(t, t->n, t->d_qkv, 3 * width, x, &q),
         weight_gradient(t, t->n, t->d_qkv + width, 3 * width, x, &kv),
-        weight_gradient(t, rows, t->d_position, width, sines_of(t), &weights->r),
     };
+    if (is_relative(t))
+        in[4] = weight_gradient(t, rows, t->d_position, width, sines_of(t), &weights->r);
+    else
+        train_distances_gradient(t, l);
     in[0].add = add;
     in[3].more = m;
     in[3].more_a = across(t->d_memory_kv, 2 * width);
     in[3].more_b = as_is(memory, d);
-    products_run(&t->products, in, 5);
+    products_run(&t->products, in, is_relative(t) ? 5 : 4);
 }
 
 static void post_norm_gradient(struct training *t, int l) {

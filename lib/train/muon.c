@@ -14,7 +14,7 @@
 
 #include <math.h>
 
-enum { MATRICES = 7, ROUNDS = 5 };
+enum { MOST_MATRICES = 7, ROUNDS = 5 };
 
 static const float MOMENTUM = 0.95f, LINEAR_TERM = 3.4445f, CUBIC = -4.775f, QUINTIC = 2.0315f;
 
@@ -33,25 +33,28 @@ static size_t n_element(const struct oriented *m) {
     return m->rows * m->columns;
 }
 
-/* Lists the matrices of layer l, and takes their scratch. */
-static void list_matrices(const struct training *t, int l, struct arena *scratch,
-                          struct oriented list[MATRICES]) {
+/* Lists the matrices of layer l, and takes their scratch.  Returns how many there are. */
+static int list_matrices(const struct training *t, int l, struct arena *scratch,
+                         struct oriented list[MOST_MATRICES]) {
     const struct transformer_xl *net = t->net;
     const size_t d = (size_t)net->d_model, width = head_width(net), inner = (size_t)net->d_inner;
     const struct layer *layer = &net->layer[l];
     const struct {
         const struct matrix *whole;
         size_t before, rows, columns; /* before: elements */
-    } matrix[MATRICES] = {{&layer->qkv, 0, width, d},
-                          {&layer->qkv, width * d, width, d},
-                          {&layer->qkv, 2 * width * d, width, d},
-                          {&layer->r, 0, width, d},
-                          {&layer->o, 0, d, width},
-                          {&layer->feed_forward_1, 0, inner, d},
-                          {&layer->feed_forward_2, 0, d, inner}};
-    for (int i = 0; i < MATRICES; i++) {
+    } matrix[MOST_MATRICES] = {{&layer->qkv, 0, width, d},
+                               {&layer->qkv, width * d, width, d},
+                               {&layer->qkv, 2 * width * d, width, d},
+                               {&layer->r, 0, width, d},
+                               {&layer->o, 0, d, width},
+                               {&layer->feed_forward_1, 0, inner, d},
+                               {&layer->feed_forward_2, 0, d, inner}};
+    int n = 0;
+    for (int i = 0; i < MOST_MATRICES; i++) {
         size_t rows = matrix[i].rows, columns = matrix[i].columns, side = smaller(rows, columns);
-        struct oriented *m = &list[i];
+        if (matrix[i].whole->n_row == 0) /* r, without sinusoid distances */
+            continue;
+        struct oriented *m = &list[n++];
         *m = (struct oriented){.rows = rows, .columns = columns, .side = side};
         if (t->model) { /* its weights are t->weight */
             m->place =
@@ -69,6 +72,7 @@ static void list_matrices(const struct training *t, int l, struct arena *scratch
         }
         m->partial = arena_take(scratch, pieces(n_element(m), ELEMENT_PIECE), sizeof *m->partial);
     }
+    return n;
 }
 
 /* ---- Products ----------------------------------------------------------------------------- */
@@ -136,16 +140,16 @@ static void swap(float **x, float **y) {
  * end of the second and of the last round, by the product Q of the E since then.  In between, A
  * goes on without X, to E A E, for E and A commute.  That multiplies the rounding of A by up
  * to 3.4445^2 a round: over five rounds the losses of a training move. */
-static void run_round(const struct training *t, struct oriented list[MATRICES], int round) {
+static void run_round(const struct training *t, struct oriented *list, int matrices, int round) {
     const bool starts = round == 0 || round == 2, ends = round == 1 || round == ROUNDS - 1;
-    struct product product[2 * MATRICES];
+    struct product product[2 * MOST_MATRICES];
     int n = 0;
-    for (int i = 0; i < MATRICES; i++)
+    for (int i = 0; i < matrices; i++)
         if (!list[i].deferred || starts)
             product[n++] = square_of(&list[i]);
     products_run(&t->products, product, n);
     n = 0;
-    for (int i = 0; i < MATRICES; i++) {
+    for (int i = 0; i < matrices; i++) {
         struct oriented *m = &list[i];
         product[n] = product_of(m, m->a, m->a, m->e);
         product[n].finish = finish_polynomial;
@@ -153,7 +157,7 @@ static void run_round(const struct training *t, struct oriented list[MATRICES], 
     }
     products_run(&t->products, product, n);
     n = 0;
-    for (int i = 0; i < MATRICES; i++) {
+    for (int i = 0; i < matrices; i++) {
         const struct oriented *m = &list[i];
         if (!m->deferred)
             product[n++] = next_of(m, m->e);
@@ -164,7 +168,7 @@ static void run_round(const struct training *t, struct oriented list[MATRICES], 
     }
     products_run(&t->products, product, n);
     n = 0;
-    for (int i = 0; i < MATRICES; i++) {
+    for (int i = 0; i < matrices; i++) {
         struct oriented *m = &list[i];
         if (m->deferred && !ends)
             product[n++] = product_of(m, m->ea, m->e, m->a);
@@ -182,7 +186,7 @@ static void run_round(const struct training *t, struct oriented list[MATRICES], 
 
 struct muon {
     struct training *t;
-    struct oriented list[MATRICES];
+    struct oriented list[MOST_MATRICES];
     float clip;
 };
 
@@ -244,11 +248,11 @@ void muon_step(struct training *t, double rate, float clip) {
         struct muon muon = {.t = t, .clip = clip};
         struct arena scratch = {.memory = t->muon, .size = size};
         size_t n = 0;
-        list_matrices(t, l, &scratch, muon.list);
-        for (int i = 0; i < MATRICES; i++)
+        const int matrices = list_matrices(t, l, &scratch, muon.list);
+        for (int i = 0; i < matrices; i++)
             n += pieces(n_element(&muon.list[i]), ELEMENT_PIECE);
         pool_run(t->pool, (int)n, momentum_task, &muon);
-        for (int i = 0; i < MATRICES; i++) {
+        for (int i = 0; i < matrices; i++) {
             struct oriented *m = &muon.list[i];
             double squares = 0;
             for (size_t k = 0; k < pieces(n_element(m), ELEMENT_PIECE); k++)
@@ -257,8 +261,8 @@ void muon_step(struct training *t, double rate, float clip) {
         }
         pool_run(t->pool, (int)n, scale_task, &muon);
         for (int round = 0; round < ROUNDS; round++)
-            run_round(t, muon.list, round);
-        for (int i = 0; i < MATRICES; i++) {
+            run_round(t, muon.list, matrices, round);
+        for (int i = 0; i < matrices; i++) {
             struct oriented *m = &muon.list[i];
             m->factor = (float)(rate * sqrt(fmax(1, (double)m->rows / (double)m->columns)));
         }
@@ -268,7 +272,7 @@ void muon_step(struct training *t, double rate, float clip) {
 
 uint64_t muon_scratch(const struct training *t) {
     struct arena scratch = {0};
-    struct oriented list[MATRICES];
+    struct oriented list[MOST_MATRICES];
     list_matrices(t, 0, &scratch, list);
     return scratch.used;
 }
@@ -277,9 +281,9 @@ uint64_t muon_room(const struct training *t) {
     const struct packed_product *packed = t->products.packed;
     struct arena unused = {0}, room[4] = {{0}}; /* of a round's products, and of the last ones */
     uint64_t most = 0;
-    struct oriented list[MATRICES];
-    list_matrices(t, 0, &unused, list);
-    for (int i = 0; i < MATRICES; i++) {
+    struct oriented list[MOST_MATRICES];
+    const int matrices = list_matrices(t, 0, &unused, list);
+    for (int i = 0; i < matrices; i++) {
         const struct oriented *m = &list[i];
         products_take_room(&room[0], packed, m->side, m->side, larger(m->rows, m->columns));
         products_take_room(&room[1], packed, m->side, m->side, m->side);

@@ -239,9 +239,10 @@ txl_status txl_trainer_step(txl_trainer *t, double rate, txl_step *step, txl_err
  *
  *     for a segment's row three times for each weight of the layers' matrices and the softmax's
  *     head: the row forward, its gradient, and the weight's; an embedding's projection likewise
- *     for a row of memory twice through W_k and W_v, and for a position row twice through W_r:
- *     nothing flows into them
- *     in attention three times for each of its three products, over the visible positions alone
+ *     for a row of memory twice through W_k and W_v, and for a position row twice through W_r,
+ *     where there is one: nothing flows into them
+ *     in attention three times for each of its three products, two without distances, over the
+ *     visible positions alone
  *
  * with the memory full.  A step has tgt_len tokens and mem_len rows of memory for each stream, and
  * the position rows of one.  The rest is small, and linear in these. */
@@ -260,11 +261,14 @@ uint64_t txl_trainer_flops(const txl_model *model, const txl_training *how) {
     double tokens = (double)how->batch * how->tgt_len;
     double memory = (double)how->batch * how->mem_len / tokens;
     double positions = (double)(how->mem_len + how->tgt_len) / tokens;
+    double products = attention_is_relative(net->attn_type) ? 3 : 2;
+    if (net->attn_type != ATTENTION_RELATIVE)
+        positions = 0;
     uint64_t unused = 0, head = 0;
     bands_costs(&net->network.bands, &unused, &head);
     double segment = 4 * d * width + 2 * d * net->d_inner;
     double layer = 3 * segment + 2 * (memory * 2 * d * width + positions * d * width) +
-                   3 * 3 * visible_positions(net, how) * width;
+                   3 * products * visible_positions(net, how) * width;
     return (uint64_t)(2 * (net->n_layer * layer + 3 * (double)head));
 }
 

@@ -40,9 +40,15 @@ static bool is_trained(const struct training *t, const char *name) {
     return true;
 }
 
+/* Whether the tensor is a matrix of a layer that rows are multiplied with. */
+static bool is_multiplied(const txl_model *model, const char *name) {
+    const struct parameter *p = parameter_find(model->family->parameters, name);
+    return p && p->scope == PARAMETER_LAYER && p->kind == PARAMETER_MATRIX;
+}
+
 /* Whether Muon moves a tensor that is trained. */
 static bool is_for_muon(const struct training *t, const txl_model *model, const char *name) {
-    return t->how.muon > 0 && parameter_is_layer_matrix(model->family->parameters, name);
+    return t->how.muon > 0 && is_multiplied(model, name);
 }
 
 /* Finds out which tensors are trained, and counts their numbers. */
@@ -206,6 +212,11 @@ static size_t softmax_rows(const struct training *t, size_t n) {
     return rows < n ? rows : n;
 }
 
+/* Whether each distance has a bias. */
+static bool has_biases(const struct training *t) {
+    return t->net->attn_type == ATTENTION_LEARNED_DISTANCE;
+}
+
 static void lay_out_layer(struct training *t, struct arena *arena, struct trained_layer *layer,
                           uint64_t n, uint64_t m) {
     const struct transformer_xl *net = t->net;
@@ -221,6 +232,7 @@ static void lay_out_layer(struct training *t, struct arena *arena, struct traine
     layer->qkv = take_rows(arena, n, 3 * width);
     layer->memory_kv = take_rows(arena, m, 2 * width);
     layer->positions = take_rows(arena, keys, width);
+    layer->position_bias = has_biases(t) ? take_rows(arena, (uint64_t)net->n_head, keys) : NULL;
     layer->probability = take_rows(arena, n * (uint64_t)net->n_head, keys);
     layer->attended = take_rows(arena, n, width);
     layer->sum_1 = take_rows(arena, n, d);
@@ -236,13 +248,13 @@ static void lay_out_work(struct training *t, struct arena *arena, uint64_t n, ui
              d_embed = t->bands->band[0].embedding.n_col;
     uint64_t keys = (uint64_t)t->how.mem_len + (uint64_t)t->how.tgt_len;
     uint64_t batch = (uint64_t)t->how.batch, rows = n > m ? n : m;
-    bool drops = t->how.dropout > 0;
+    bool drops = t->how.dropout > 0, sines = !attention_is_learned(net->attn_type);
     t->ids = arena_take(arena, n, sizeof *t->ids);
     t->target = arena_take(arena, n, sizeof *t->target);
     t->nats = take_rows(arena, n, 1);
     t->member = arena_take(arena, n, sizeof *t->member);
-    t->sines = take_rows(arena, keys, d);
-    t->dropped_sines = drops ? take_rows(arena, keys, d) : NULL;
+    t->sines = sines ? take_rows(arena, keys, d) : NULL;
+    t->dropped_sines = drops && sines ? take_rows(arena, keys, d) : NULL;
     t->embedding = take_rows(arena, n, d);
     t->hidden = drops ? take_rows(arena, n, d) : NULL;
     t->narrow = take_rows(arena, n, d_embed);
@@ -263,6 +275,8 @@ static void lay_out_work(struct training *t, struct arena *arena, uint64_t n, ui
     t->d_memory = take_rows(arena, net->pre_lnorm ? m : 0, d);
     t->d_positions = take_rows(arena, batch * keys, width);
     t->d_position = take_rows(arena, keys, width);
+    t->d_position_bias =
+        has_biases(t) ? take_rows(arena, batch * (uint64_t)net->n_head, keys) : NULL;
     t->d_uv = take_rows(arena, batch, 2 * width);
     t->partial = take_rows(arena, pieces(rows, ROW_PIECE), 3 * d);
     t->norm_partial =
@@ -378,9 +392,9 @@ txl_status training_check(const txl_model *model, const txl_training *how, txl_e
     if (how->peers && how->batch < how->peers->n)
         return txl_fail(error, TXL_ARGUMENT, "a batch of %d streams is too small for %d processes",
                         how->batch, how->peers->n);
-    if (net->attn_type != ATTENTION_RELATIVE)
+    if (!attention_is_relative(net->attn_type))
         return txl_fail(error, TXL_UNSUPPORTED,
-                        "%s: attn_type %d cannot be trained, only 0 (relative positions)",
+                        "%s: attn_type %d cannot be trained, only 0 and 1 (relative positions)",
                         model->weights->name, (int)net->attn_type);
     if (txl_model_n_token(model) < 2)
         return txl_fail(error, TXL_ARGUMENT, "a vocabulary of one symbol leaves nothing to learn");
@@ -434,8 +448,9 @@ void training_forget(struct training *t) {
 
 void train_positions(struct training *t) {
     size_t keys = (size_t)t->how.mem_len + (size_t)t->how.tgt_len;
-    position_sines(t->net->inv_freq, (size_t)t->net->d_model, t->how.clamp_len, keys - 1, -1, keys,
-                   t->sines);
+    if (t->sines)
+        position_sines(t->net->inv_freq, (size_t)t->net->d_model, t->how.clamp_len, keys - 1, -1,
+                       keys, t->sines);
 }
 
 txl_status training_open(struct training *t, const txl_model *model, const txl_training *how,
@@ -490,8 +505,7 @@ static void clear_task(void *context, int i, int thread) {
     struct training *t = context;
     const struct weights_tensor *tensor = &t->model->weights->tensor[i];
     /* Gradients of layers' matrices are overwritten; all others are added to, from zero. */
-    if (is_trained(t, tensor->name) &&
-        !parameter_is_layer_matrix(t->model->family->parameters, tensor->name))
+    if (is_trained(t, tensor->name) && !is_multiplied(t->model, tensor->name))
         memset(gradient_of(t, tensor->raw), 0, (size_t)tensor->n_element * sizeof(float));
 }
 
@@ -530,7 +544,8 @@ void training_forward(struct training *t, uint64_t step) {
     size_t keys = (size_t)t->how.mem_len + (size_t)t->how.tgt_len;
     t->dropout.step = t->dropatt.step = (uint32_t)step;
     pool_run(t->pool, (int)t->model->weights->n_tensor, clear_task, t);
-    drop_rows(t, DROP_POSITIONS, keys, t->sines, t->dropped_sines);
+    if (t->sines)
+        drop_rows(t, DROP_POSITIONS, keys, t->sines, t->dropped_sines);
     train_embed(t);
     for (int l = 0; l < t->net->n_layer; l++)
         train_layer(t, l);

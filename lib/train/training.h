@@ -55,6 +55,7 @@ struct trained_layer {
     float *qkv;           /* [n, 3 n_head d_head] */
     float *memory_kv;     /* [m, 2 n_head d_head] */
     float *positions;     /* [mem_len + tgt_len, n_head d_head], farthest first */
+    float *position_bias; /* [n_head, mem_len + tgt_len], likewise; NULL: none */
     float *probability;   /* [batch, n_head, tgt_len, mem_len + tgt_len] */
     float *attended;      /* [n, n_head d_head] */
     float *sum_1;         /* [n, d_model]: input + attention */
@@ -100,7 +101,7 @@ struct training {
     int32_t *ids, *target; /* [n] */
     float *nats;           /* [n] */
     size_t *member;        /* [n]: tokens of a band */
-    float *sines;          /* [mem_len + tgt_len, d_model], farthest first */
+    float *sines;          /* [mem_len + tgt_len, d_model], farthest first; NULL: none */
     float *dropped_sines;  /* a copy with dropout, where there is any */
     float *embedding;      /* [n, d_model], the first layer's input */
     float *hidden;         /* [n, d_model], the input of the softmax */
@@ -119,6 +120,7 @@ struct training {
     float *d_memory_kv;        /* [m, 2 n_head d_head] */
     float *d_memory;           /* pre_lnorm: [m, d_model] */
     float *d_positions, *d_position; /* [batch, mem_len + tgt_len, n_head d_head], their sum */
+    float *d_position_bias;          /* [batch, n_head, mem_len + tgt_len]; NULL: none */
     float *d_uv;                     /* [batch, 2, n_head d_head] */
     float *partial;                  /* sums of each piece of rows: [pieces, 3 d_model] */
     double *norm_partial;            /* of the gradients' norm: one for each task */
@@ -207,10 +209,16 @@ void train_layer(struct training *t, int l);
 /* Turns t->d_a, the gradient of the layer's output, into that of its input. */
 void train_layer_gradient(struct training *t, int l);
 
+/* Copies the learned rows and biases of the segment's distances to layer l's positions and
+ * position_bias. */
+void train_load_distances(struct training *t, int l);
+/* Adds t->d_position and t->d_position_bias to the gradients of the rows and biases. */
+void train_distances_gradient(struct training *t, int l);
+
 /* Layer l's attention: from qkv, memory_kv and positions to probability and attended. */
 void train_attention(struct training *t, int l);
-/* Its gradient: from t->d_attended to t->d_qkv, t->d_memory_kv and t->d_position, and those of u
- * and v. */
+/* Its gradient: from t->d_attended to t->d_qkv, t->d_memory_kv, t->d_position and
+ * t->d_position_bias, and those of u and v. */
 void train_attention_gradient(struct training *t, int l);
 /* Floats of scratch a thread needs for both. */
 size_t train_attention_scratch(const struct training *t);

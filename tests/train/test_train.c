@@ -84,11 +84,19 @@ static txl_step take_step(txl_trainer *trainer, double rate) {
 
 /* ---- The reference ------------------------------------------------------------------------ */
 
+/* Thirds [first, end) of a tensor.  A star in the name stands for every layer. */
+struct ours {
+    char name[64];
+    size_t first, end;
+};
+
 /* What a weights file calls the tensor that the published code calls `published`. */
-static void our_name(const char *published, char *name, size_t size) {
+static struct ours ours_of(const struct weights *weights, const char *published) {
     static const struct {
         const char *from, *to;
     } layer_part[] = {{"dec_attn.qkv_net.weight", "attention.qkv"},
+                      {"dec_attn.q_net.weight", "attention.qkv"},
+                      {"dec_attn.kv_net.weight", "attention.qkv"},
                       {"dec_attn.o_net.weight", "attention.o"},
                       {"dec_attn.r_net.weight", "attention.r"},
                       {"dec_attn.r_w_bias", "attention.u"},
@@ -101,12 +109,16 @@ static void our_name(const char *published, char *name, size_t size) {
                       {"pos_ff.CoreNet.3.bias", "feed_forward.2.bias"},
                       {"pos_ff.layer_norm.weight", "feed_forward.norm.weight"},
                       {"pos_ff.layer_norm.bias", "feed_forward.norm.bias"}};
+    struct ours ours = {.end = 3};
+    char *name = ours.name;
+    const size_t size = sizeof ours.name;
     int n, end = 0;
-    snprintf(name, size, "%s", "");
     if (sscanf(published, "layers.%d.%n", &n, &end) == 1 && end > 0) {
         for (size_t i = 0; i < sizeof layer_part / sizeof *layer_part; i++)
             if (strcmp(published + end, layer_part[i].from) == 0)
                 snprintf(name, size, "layer.%d.%s", n, layer_part[i].to);
+        ours.first = strcmp(published + end, "dec_attn.kv_net.weight") == 0 ? 1 : 0;
+        ours.end = strcmp(published + end, "dec_attn.q_net.weight") == 0 ? 1 : 3;
     } else if (sscanf(published, "word_emb.emb_layers.%d.weight", &n) == 1) {
         snprintf(name, size, "embedding.%d.weight", n);
     } else if (sscanf(published, "word_emb.emb_projs.%d", &n) == 1) {
@@ -120,10 +132,45 @@ static void our_name(const char *published, char *name, size_t size) {
     } else if (strcmp(published, "crit.cluster_bias") == 0) {
         snprintf(name, size, "softmax.cluster.bias");
     } else if (strcmp(published, "r_w_bias") == 0) {
-        snprintf(name, size, "attention.u");
+        bool is_shared = weights_find(weights, "attention.u");
+        snprintf(name, size, is_shared ? "attention.u" : "layer.*.attention.u");
     } else if (strcmp(published, "r_r_bias") == 0) {
         snprintf(name, size, "attention.v");
+    } else if (strcmp(published, "r_emb") == 0 || strcmp(published, "r_bias") == 0) {
+        snprintf(name, size, "layer.*.attention.%s", published);
     }
+    return ours;
+}
+
+struct sums {
+    double squares, sum;
+    size_t elements;
+};
+
+/* Adds up the gradient of layer l's tensor, or of the only one.  False: there is none. */
+static bool add_gradient(const struct training *t, const struct ours *ours, int l,
+                         struct sums *sums) {
+    char name[80];
+    const char *star = strchr(ours->name, '*');
+    snprintf(name, sizeof name, "%s", ours->name);
+    if (star)
+        snprintf(name, sizeof name, "%.*s%d%s", (int)(star - ours->name), ours->name, l, star + 1);
+    const struct weights_tensor *tensor = weights_find(t->model->weights, name);
+    if (!tensor || (l > 0 && !star))
+        return false;
+    const float *g = gradient_of(t, tensor->raw);
+    size_t third = tensor->n_element / 3, first = ours->first * third;
+    size_t end = ours->end == 3 ? tensor->n_element : ours->end * third;
+    for (size_t i = first; i < end; i++) {
+        sums->squares += (double)g[i] * g[i];
+        sums->sum += g[i];
+    }
+    sums->elements += end - first;
+    return true;
+}
+
+static bool is_trained_tensor(const txl_trainer *t, const struct weights_tensor *tensor) {
+    return (const float *)tensor->raw - t->training.weight < (ptrdiff_t)t->training.n_parameter;
 }
 
 /* The first step's gradients, tensor by tensor. */
@@ -132,28 +179,27 @@ static void check_gradients(const char *name, int r, const txl_trainer *t, json_
     json_t *expected;
     size_t seen = 0;
     json_object_foreach(gradients, published, expected) {
-        char ours[64];
-        our_name(published, ours, sizeof ours);
-        const struct weights_tensor *tensor = weights_find(t->training.model->weights, ours);
-        if (!tensor)
+        const struct ours ours = ours_of(t->training.model->weights, published);
+        struct sums found = {0};
+        int l = 0;
+        while (add_gradient(&t->training, &ours, l, &found))
+            l++;
+        if (l == 0)
             fail_msg("%s: no tensor for %s", name, published);
-        const float *g = gradient_of(&t->training, tensor->raw);
-        double squares = 0, sum = 0;
-        for (size_t i = 0; i < tensor->n_element; i++) {
-            squares += (double)g[i] * g[i];
-            sum += g[i];
-        }
         double norm = json_number_value(json_array_get(expected, 0));
         double expected_sum = json_number_value(json_array_get(expected, 1));
         double allowed = NORMS * norm > SMALL ? NORMS * norm : SMALL;
-        if (!(fabs(sqrt(squares) - norm) <= allowed) || !(fabs(sum - expected_sum) <= allowed))
+        if (!(fabs(sqrt(found.squares) - norm) <= allowed) ||
+            !(fabs(found.sum - expected_sum) <= allowed))
             fail_msg("%s, run %d: the gradient of %s has norm %.7g and sum %.7g, not %.7g and %.7g",
-                     name, r, ours, sqrt(squares), sum, norm, expected_sum);
-        seen++;
+                     name, r, ours.name, sqrt(found.squares), found.sum, norm, expected_sum);
+        seen += found.elements;
     }
-    for (size_t i = 0; i < t->training.model->weights->n_tensor; i++)
-        seen -= (const float *)t->training.model->weights->tensor[i].raw - t->training.weight <
-                (ptrdiff_t)t->training.n_parameter;
+    for (size_t i = 0; i < t->training.model->weights->n_tensor; i++) {
+        const struct weights_tensor *tensor = &t->training.model->weights->tensor[i];
+        if (is_trained_tensor(t, tensor))
+            seen -= tensor->n_element;
+    }
     assert_int_equal(seen, 0);
 }
 
@@ -208,7 +254,7 @@ static void check_run(const struct model_case *c, int r, const json_t *run) {
 }
 
 TEST(reference_runs) {
-    check_trained_cases("train.json", 9, check_run);
+    check_trained_cases("train.json", 10, check_run);
 }
 
 TEST(reference_runs_with_muon) {
@@ -280,8 +326,7 @@ TEST(finite_differences) {
             take_step(t, 0);
             take_step(t, 0);
             for (int k = 0; k < (int)t->training.model->weights->n_tensor; k += SANITIZED ? 7 : 1)
-                if ((const float *)t->training.model->weights->tensor[k].raw - t->training.weight <
-                    (ptrdiff_t)t->training.n_parameter)
+                if (is_trained_tensor(t, &t->training.model->weights->tensor[k]))
                     check_tensor(&c, ids, &training, t, k);
             txl_trainer_free(t);
             txl_ids_free(ids);
@@ -364,18 +409,33 @@ enum { LARGER_IDS = 4000, LARGER_TOKENS = 3000 };
 struct larger {
     txl_model *model;
     txl_ids *ids;
+    int mem_len;
 };
 
-static struct larger open_larger(void) {
-    struct larger larger;
+enum { TYPES = 2 }; /* of attention */
+
+/* The learned rows are fewer than the distances that a step of larger_peer sees. */
+static struct larger open_larger_of(int attn_type) {
+    struct larger larger = {.mem_len = 90};
     txl_error error;
-    if (txl_model_random(larger_settings, "f32", 1, 1, &larger.model, &error))
+    json_t *settings = json_loads(larger_settings, 0, NULL);
+    json_object_set_new(settings, "attn_type", json_integer(attn_type));
+    if (attn_type == 1)
+        json_object_set_new(settings, "max_klen", json_integer(120));
+    char *text = json_dumps(settings, 0);
+    json_decref(settings);
+    if (txl_model_random(text, "f32", 1, 1, &larger.model, &error))
         fail_msg("%s", error.message);
+    free(text);
     int32_t id[LARGER_IDS];
     for (int i = 0; i < LARGER_IDS; i++)
         id[i] = (int32_t)((i * 7919u + i / 3u) % LARGER_TOKENS);
     larger.ids = make_ids(id, LARGER_IDS, LARGER_TOKENS);
     return larger;
+}
+
+static struct larger open_larger(void) {
+    return open_larger_of(0);
 }
 
 static void close_larger(struct larger *larger) {
@@ -390,7 +450,7 @@ static txl_trainer *larger_peer(const struct larger *larger, enum way way, int t
     txl_training training = {.peers = peers,
                              .batch = 6,
                              .tgt_len = 80,
-                             .mem_len = 90,
+                             .mem_len = larger->mem_len,
                              .clip = 0.25,
                              .epsilon = 1e-8,
                              .dropout = 0.1,
@@ -405,9 +465,9 @@ static txl_trainer *larger_trainer(const struct larger *larger, enum way way, in
     return larger_peer(larger, way, threads, NULL);
 }
 
-static void check_threads(enum way way) {
+static void check_threads(int attn_type, enum way way) {
     const int threads[] = {1, 2, 3, 5};
-    struct larger larger = open_larger();
+    struct larger larger = open_larger_of(attn_type);
     float *first = NULL;
     for (size_t i = 0; i < sizeof threads / sizeof *threads; i += 1 + SANITIZED) {
         txl_trainer *t = larger_trainer(&larger, way, threads[i]);
@@ -426,16 +486,41 @@ static void check_threads(enum way way) {
 }
 
 TEST(any_number_of_threads) {
-    check_threads(IN_F32);
-    check_threads(IN_BF16);
-    check_threads(BY_MUON);
+    check_threads(0, IN_F32);
+    check_threads(0, IN_BF16);
+    for (int type = 0; type < TYPES; type++)
+        check_threads(type, BY_MUON);
+}
+
+/* Adam moves what Muon does not: no tensor is left as it was. */
+TEST(every_tensor_moves) {
+    for (int type = 0; type < TYPES; type++)
+        for (int muon = 0; muon < 2; muon++) {
+            struct larger larger = open_larger_of(type);
+            txl_trainer *t = larger_trainer(&larger, muon ? BY_MUON : IN_F32, 2);
+            const struct weights *weights = t->training.model->weights;
+            float *before = calloc(t->training.n_weight, sizeof *before);
+            assert_non_null(before);
+            memcpy(before, t->training.weight, t->training.n_weight * sizeof *before);
+            take_step(t, 1e-3);
+            for (size_t i = 0; i < weights->n_tensor; i++) {
+                const struct weights_tensor *tensor = &weights->tensor[i];
+                const float *now = (const float *)tensor->raw;
+                if (is_trained_tensor(t, tensor))
+                    assert_memory_not_equal(before + (now - t->training.weight), now,
+                                            tensor->n_element * sizeof *now);
+            }
+            free(before);
+            txl_trainer_free(t);
+            close_larger(&larger);
+        }
 }
 
 /* Rounding to bf16 leaves 8 bits of an operand: losses stay within 1e-2 of those in f32, and the
  * gradients' norm within 5 %. */
-TEST(near_f32_in_bf16) {
+static void check_bf16(int attn_type) {
     for (size_t k = 0; use_kernels(k); k++) {
-        struct larger larger = open_larger();
+        struct larger larger = open_larger_of(attn_type);
         txl_trainer *exact = larger_trainer(&larger, IN_F32, 2);
         txl_trainer *rounded = larger_trainer(&larger, IN_BF16, 2);
         for (int s = 0; s < (SANITIZED ? 1 : 6); s++) {
@@ -452,6 +537,11 @@ TEST(near_f32_in_bf16) {
     }
 }
 
+TEST(near_f32_in_bf16) {
+    for (int type = 0; type < TYPES; type++)
+        check_bf16(type);
+}
+
 /* ---- States -------------------------------------------------------------------------------- */
 
 static void assert_same_weights(const txl_trainer *a, const txl_trainer *b) {
@@ -466,9 +556,9 @@ static void assert_same_weights(const txl_trainer *a, const txl_trainer *b) {
 
 /* Saved after each of some steps, of which one begins an epoch, training goes on to the same
  * bits. */
-static void check_going_on(enum way way) {
+static void check_going_on(int attn_type, enum way way) {
     enum { STEPS = SANITIZED ? 4 : 12 };
-    struct larger larger = open_larger();
+    struct larger larger = open_larger_of(attn_type);
     txl_trainer *whole = larger_trainer(&larger, way, 2);
     txl_trainer *parts = larger_trainer(&larger, way, 1);
     txl_error error;
@@ -500,8 +590,9 @@ static void check_going_on(enum way way) {
 }
 
 TEST(going_on) {
-    check_going_on(IN_F32);
-    check_going_on(BY_MUON);
+    check_going_on(0, IN_F32);
+    for (int type = 0; type < TYPES; type++)
+        check_going_on(type, BY_MUON);
 }
 
 static void assert_same_files(const char *a, const char *b) {
@@ -708,9 +799,9 @@ static void run_group(struct group *group, struct peer *peer) {
 }
 
 /* Four give the losses of one, dropout included, and go on from a state as if nothing had been. */
-static void check_processes(enum way way) {
+static void check_processes(int attn_type, enum way way) {
     static struct peer whole[PEERS], rest[PEERS];
-    struct group group = {.larger = open_larger(), .way = way};
+    struct group group = {.larger = open_larger_of(attn_type), .way = way};
     snprintf(group.path, sizeof group.path, "%s", scratch_path("peers.state"));
     txl_trainer *alone = larger_trainer(&group.larger, way, 1);
     run_group(&group, whole);
@@ -735,8 +826,9 @@ static void check_processes(enum way way) {
 }
 
 TEST(several_processes) {
-    check_processes(IN_F32);
-    check_processes(BY_MUON);
+    for (int type = 0; type < TYPES; type++)
+        check_processes(type, IN_F32);
+    check_processes(0, BY_MUON);
 }
 
 static txl_status fail_floats(void *context, float *x, size_t n, txl_error *error) {
