@@ -5,7 +5,7 @@
 #include "commands.h"
 #include "txl.h"
 
-/* The share is of several processors and shapes: SPEED.md, "Why: the steps that stand". */
+/* The share is of several processors and shapes: docs/speed.md. */
 void version_note_blas(void) {
     const char *better = txl_blas_better_core();
     if (better)

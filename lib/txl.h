@@ -299,7 +299,7 @@ typedef struct txl_session txl_session;
  * much less.  On three trained models f16 changed a token's nats by 0.0001 to 0.0009 on average,
  * and by 0.026 at most; q8 by 0.003 to 0.025, 0.49 at most, and the mean of a text by less than
  * 0.0005.  bf16 also rounds queries and attention weights: it changed them by 0.001 to 0.007, 0.33
- * at most, and scoring is faster where the processor multiplies bf16 (SPEED.md has all). */
+ * at most, and scoring is faster where the processor multiplies bf16 (docs/speed.md has all). */
 typedef enum txl_memory_type {
     TXL_MEMORY_F32 = 0,
     TXL_MEMORY_F16,
@@ -312,12 +312,12 @@ typedef enum txl_memory_type {
  * row. TXL_COMPUTE_BF16, for weights in bf16, and TXL_COMPUTE_INT8, for weights in q8, q5 or q4,
  * round more than eight rows at a time: to bf16, or to 8 bits with a scale for each 64.
  * That is faster where the processor multiplies such numbers, and gives the same within float
- * rounding where it does not (SPEED.md has the speed, and how much a token changes).  Both are for
- * scoring: a token's scores then depend on how many tokens are fed with it. */
+ * rounding where it does not (docs/speed.md has the speed, and how much a token changes).  Both are
+ * for scoring: a token's scores then depend on how many tokens are fed with it. */
 typedef enum txl_compute { TXL_COMPUTE_F32 = 0, TXL_COMPUTE_INT8, TXL_COMPUTE_BF16 } txl_compute;
 
 /* How a session rounds.  With the fast arithmetic, results differ by rounding between kinds of
- * processors, between divisions of the ids into calls (SPEED.md has the figures) and, as f32
+ * processors, between divisions of the ids into calls (docs/speed.md has the figures) and, as f32
  * weights are multiplied by OpenBLAS's sgemm, between its versions and cores.
  *
  * With the exact arithmetic, the same weights file, settings and ids give the same bits: for any

@@ -20,7 +20,7 @@ struct dynamic_options {
     { .method = CHOICE_UNSET, .type = CHOICE_UNSET, .lr = NAN }
 
 /* The first tokens of a text of statistics that are read, as in the published code, and its epsilon
- * for WikiText-103; a rate that suits many texts (SPEED.md), where the model states none. */
+ * for WikiText-103; a rate that suits many texts (docs/train.md), where the model states none. */
 #define DYNAMIC_STATISTICS_TOKENS 20000
 #define DYNAMIC_RMS_EPSILON 1e-5
 #define DYNAMIC_ADAM_LR 3e-4

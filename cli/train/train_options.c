@@ -34,7 +34,8 @@ void train_run_init(struct train_run *run, const struct train_options *options,
     txl_settings own = {.tgt_len = TRAIN_TGT_LEN, .mem_len = TRAIN_MEM_LEN, .clamp_len = -1};
     if (model)
         txl_model_defaults(model, &own);
-    /* A model that states its rate was trained on without dropout, and bears none (SPEED.md). */
+    /* A model that states its rate was trained on without dropout, and loses by it (docs/train.md).
+     */
     const double stated = model ? txl_model_dynamic_lr(model) : 0;
     const double lr = real_or(options->lr, stated > 0 ? stated : model ? TRAIN_INIT_LR : TRAIN_LR);
     *run = (struct train_run){

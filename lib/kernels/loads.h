@@ -192,7 +192,7 @@ static inline ivec add_products(ivec sum, ivec16 a, ivec16 b) {
 
 /* Rounds x[n] to 16-bit integers: x is about out times *scale, which is the largest magnitude
  * divided by 32767.  Rounding activations to 16 bits loses much less than rounding weights to 8
- * (see SPEED.md). */
+ * (docs/speed.md). */
 static inline void round_16(size_t n, const float *x, int16_t *out, float *scale) {
     const float round = 0x1.8p23f; /* adding it leaves the nearest integer in the low bits */
     vec best = {0}, odd = {0};     /* not zero if an element is not finite */

@@ -362,9 +362,9 @@ static void score_text(const txl_model *built_in, const char *type, txl_memory_t
     unlink(scratch_path("rounded.txl"));
 }
 
-/* SPEED.md says by how much each rounding changes a token's nats of the built-in model, on average
- * and at most.  A text of the model's own is easier to predict than a novel: the average is about
- * 0.6 of that. */
+/* docs/speed.md says by how much each rounding changes a token's nats of the built-in model, on
+ * average and at most.  A text of the model's own is easier to predict than a novel: the average is
+ * about 0.6 of that. */
 TEST(a_token_changes_as_is_said) {
     static const struct {
         const char *type;
