@@ -302,10 +302,12 @@ static txl_status transfer_write(void *context, const void *bytes, size_t n, txl
     return is_usable(transfer) ? TXL_OK : TXL_STOPPED;
 }
 
-/* Says how long a long run will take, as soon as its speed is known. */
+/* Says how long a long run will take, as soon as its speed is known: the first steps, while models
+ * and tables come into memory, say little of it. */
 static void tell_duration(struct transfer *transfer, double fraction, uint64_t text) {
     const double elapsed = terminal_seconds() - transfer->progress.start;
-    if (transfer->judged || fraction <= 0 || elapsed < SECONDS_TO_JUDGE)
+    if (transfer->judged || fraction <= 0 || elapsed < SECONDS_TO_JUDGE ||
+        (fraction < 0.02 && elapsed < 10 * SECONDS_TO_JUDGE))
         return;
     const double whole = elapsed / fraction;
     transfer->judged = true;
