@@ -912,8 +912,9 @@ TXL_API double txl_schedule_rate(const txl_schedule *schedule, uint64_t step, do
 typedef struct txl_trainer txl_trainer;
 
 /* Makes a trainer with a copy of `model`'s weights, in f32.  The model may be closed afterwards;
- * the ids must outlive the trainer.  A family or attention type that cannot be trained is
- * TXL_UNSUPPORTED; a text too short for one token of every stream is TXL_ARGUMENT. */
+ * the ids must outlive the trainer.  A family that cannot be trained is TXL_UNSUPPORTED; memory
+ * for an attention type that has none, or a text too short for one token of every stream, is
+ * TXL_ARGUMENT. */
 TXL_API txl_status txl_trainer_new(const txl_model *model, const txl_ids *ids,
                                    const txl_training *training, txl_trainer **trainer,
                                    txl_error *error);
@@ -1018,8 +1019,8 @@ typedef struct txl_learning {
 typedef struct txl_learner txl_learner;
 
 /* Makes a learner with a copy of `model`'s weights, in f32; the model may be closed afterwards.  It
- * takes the lengths and threads of `settings`, where all else must be zero.  A family or attention
- * type that cannot be trained is TXL_UNSUPPORTED. */
+ * takes the lengths and threads of `settings`, where all else must be zero.  A family that
+ * cannot be trained is TXL_UNSUPPORTED. */
 TXL_API txl_status txl_learner_new(const txl_model *model, const txl_settings *settings,
                                    const txl_learning *learning, txl_learner **learner,
                                    txl_error *error);

@@ -28,9 +28,10 @@ const char *const case_names[] = {"enwik8-zip",
                                   "absolute-learned",
                                   NULL};
 
-const char *const trained_cases[] = {"characters", "enwik8-zip",          "text8",  "pre-lnorm",
-                                     "wt103-zip",  "projected-div1",      "untied", "lm1b",
-                                     "hf-bin",     "learnable-positions", NULL};
+const char *const trained_cases[] = {
+    "characters",        "enwik8-zip",       "text8", "pre-lnorm", "wt103-zip",
+    "projected-div1",    "untied",           "lm1b",  "hf-bin",    "learnable-positions",
+    "absolute-sinusoid", "absolute-learned", NULL};
 
 const char *case_path(const char *name, const char *file) {
     static char path[4096];
@@ -47,7 +48,8 @@ const char *scratch_path(const char *name) {
     return path;
 }
 
-void case_convert(const char *name, const char *type, int level, const char *path) {
+static void convert(const char *name, const char *type, int level, enum convert_choice pre_lnorm,
+                    const char *path) {
     txl_error error;
     char source[4096], output[4096];
     struct convert_options options;
@@ -55,18 +57,24 @@ void case_convert(const char *name, const char *type, int level, const char *pat
     options.type = type;
     options.level = level;
     options.threads = 1;
+    options.pre_lnorm = pre_lnorm;
     snprintf(output, sizeof output, "%s", path);
     snprintf(source, sizeof source, "%s", case_path(name, "."));
     if (convert_checkpoint(source, output, &options, &error))
         fail_msg("%s: %s", name, error.message);
 }
 
-void case_open(struct model_case *c, const char *name, const char *type, int level) {
+void case_convert(const char *name, const char *type, int level, const char *path) {
+    convert(name, type, level, CONVERT_UNSET, path);
+}
+
+static void open_as(struct model_case *c, const char *name, const char *type, int level,
+                    enum convert_choice pre_lnorm) {
     txl_error error;
     *c = (struct model_case){.name = name};
     char path[4096];
     snprintf(path, sizeof path, "%s", scratch_path("case.txl"));
-    case_convert(name, type, level, path);
+    convert(name, type, level, pre_lnorm, path);
     if (txl_model_open(path, 1, &c->model, &error))
         fail_msg("%s: %s", name, error.message);
     unlink(path); /* it stays mapped */
@@ -78,6 +86,14 @@ void case_open(struct model_case *c, const char *name, const char *type, int lev
     assert_non_null(c->ids);
     for (size_t i = 0; i < c->n; i++)
         c->ids[i] = (int32_t)json_integer_value(json_array_get(tokens, i));
+}
+
+void case_open(struct model_case *c, const char *name, const char *type, int level) {
+    open_as(c, name, type, level, CONVERT_UNSET);
+}
+
+void case_open_pre_lnorm(struct model_case *c, const char *name) {
+    open_as(c, name, "f32", 0, CONVERT_YES);
 }
 
 void case_close(struct model_case *c) {

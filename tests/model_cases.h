@@ -27,6 +27,8 @@ void case_convert(const char *name, const char *type, int level, const char *pat
 
 /* The same, and opens the result. */
 void case_open(struct model_case *c, const char *name, const char *type, int level);
+/* The same in f32, as if the model's layers normalised their input. */
+void case_open_pre_lnorm(struct model_case *c, const char *name);
 void case_close(struct model_case *c);
 
 /* Opens each of the n trained_cases that have `file` with each table of kernels, and checks what

@@ -287,10 +287,10 @@ static json_t *make_cutoffs(const char *asked, const json_t *shape, int32_t n_to
     return output_json_if(good, cutoffs);
 }
 
-/* Adds to a new model's settings its type of attention, with a learned row for each distance that a
- * step sees. */
+/* Adds to a new model's settings its type of attention, with a learned row for each distance or
+ * position that a step sees. */
 static json_t *with_attention(json_t *settings, const txl_training *how, int type) {
-    const bool learned = type == 1;
+    const bool learned = type == 1 || type == 3;
     bool good = json_object_set_new(settings, "attn_type", json_integer(type)) == 0 &&
                 json_object_set_new(settings, "biases_per_layer", json_boolean(type == 1)) == 0;
     if (good && learned)

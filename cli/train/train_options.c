@@ -32,6 +32,8 @@ static int type_of(const txl_model *model) {
 void train_run_init(struct train_run *run, const struct train_options *options,
                     const txl_model *model) {
     txl_settings own = {.tgt_len = TRAIN_TGT_LEN, .mem_len = TRAIN_MEM_LEN, .clamp_len = -1};
+    if (options->attn_type == 2 || options->attn_type == 3)
+        own.mem_len = 0;
     if (model)
         txl_model_defaults(model, &own);
     /* A model that states its rate was trained on without dropout, and loses by it (docs/train.md).
@@ -327,11 +329,13 @@ const struct option_row train_option_rows[] = {
      .argument = "LIST", .standard = "none"},
     PRE_LNORM_ROW(.standard = "no", .offset = PLACE(pre_lnorm)),
     {"attn-type", OPTION_INTEGER, PLACE(attn_type),
-     "0: the paper's attention; 1: a learned row and bias for each distance", .standard = "0",
-     .most = 1},
+     "0: the paper's attention; 1: learned distances; 2, 3: absolute positions, by sinusoids and "
+     "learned",
+     .standard = "0", .most = 3},
     TGT_LEN_ROW(.section = "Training", .standard = TEXT_OF(TRAIN_TGT_LEN) ", or --init's",
                 .offset = PLACE(tgt_len)),
-    MEM_LEN_ROW(.standard = TEXT_OF(TRAIN_MEM_LEN) ", or --init's", .offset = PLACE(mem_len)),
+    MEM_LEN_ROW(.standard = TEXT_OF(TRAIN_MEM_LEN) ", 0 with --attn-type 2 or 3, or --init's",
+                .offset = PLACE(mem_len)),
     CLAMP_LEN_ROW(.standard = "none, or --init's", .offset = PLACE(clamp_len)),
     SAME_LENGTH_ROW(.standard = "no, or --init's", .offset = PLACE(same_length)),
     SIZE_ROW("batch", batch, TEXT_OF(TRAIN_BATCH) ", fewer for a short text",

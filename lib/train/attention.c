@@ -4,7 +4,8 @@
  *     s[i, j] = ((q_i + u) . k_j + (q_i + v) . r_d) / sqrt(d_head),   d = memory_length + i - j
  *     a = softmax over the visible j,   out_i = sum_j a[i, j] v_j
  *
- * Learned distances (Shaw et al. 2018) have no v, and add a bias b_d to the sum of both products.
+ * Learned distances (Shaw et al. 2018) have no v, and add a bias b_d to the sum of both products;
+ * absolute positions have only q_i . k_j.
  * Position rows are stored farthest first, so those of a query are consecutive: the row for key j
  * is row j + length - 1 - i.  So the paper's shift is an offset. */
 #include "lib/base/memory.h"
@@ -17,16 +18,16 @@
 /* One stream and head.  Keys, values and queries with their biases are copied into scratch, so that
  * their rows are consecutive; memory comes first.  d is d_head, l the number of keys. */
 struct head {
-    size_t d, l, width; /* width: n_head d_head */
-    const float *query; /* [length, d] with row stride 3 width */
-    float *key, *value; /* [l, d] */
-    float *qu, *qv;     /* [length, d]: q + u, q + v */
-    const float *position;
-    const float *bias;  /* [l], of the position rows; NULL: none */
-    float *probability; /* [length, l] */
-    float *score;       /* [QUERY_PIECE, l] */
-    char *left, *right; /* room for the packed operands of a product */
-    float *rest;        /* the part of the thread's scratch that is not used above */
+    size_t d, l, width;    /* width: n_head d_head */
+    const float *query;    /* [length, d] with row stride 3 width */
+    float *key, *value;    /* [l, d] */
+    float *qu, *qv;        /* [length, d]: q + u, q + v */
+    const float *position; /* NULL: absolute positions */
+    const float *bias;     /* [l], of the position rows; NULL: none */
+    float *probability;    /* [length, l] */
+    float *score;          /* [QUERY_PIECE, l] */
+    char *left, *right;    /* room for the packed operands of a product */
+    float *rest;           /* the part of the thread's scratch that is not used above */
 };
 
 struct attention {
@@ -117,7 +118,7 @@ static struct head open_head(const struct attention *a, size_t b, size_t h, int 
     head.qv = head.qu + (size_t)t->how.tgt_len * d;
     head.score = head.qv + (size_t)t->how.tgt_len * d;
     head.rest = head.score + QUERY_PIECE * keys_of(t);
-    head.position = layer->positions + h * d;
+    head.position = layer->positions ? layer->positions + h * d : NULL;
     head.bias = layer->position_bias ? layer->position_bias + h * keys_of(t) : NULL;
     head.probability =
         layer->probability + (b * (size_t)t->net->n_head + h) * (size_t)t->how.tgt_len * keys_of(t);
@@ -129,7 +130,8 @@ static struct head open_head(const struct attention *a, size_t b, size_t h, int 
     copy_rows(t->length, d, head.query, 3 * width, head.qu);
     memcpy(head.qv, head.qu, t->length * d * sizeof *head.qv);
     for (size_t i = 0; i < t->length; i++) {
-        t->loops->add(d, weights->u + h * d, head.qu + i * d);
+        if (weights->u)
+            t->loops->add(d, weights->u + h * d, head.qu + i * d);
         if (weights->v)
             t->loops->add(d, weights->v + h * d, head.qv + i * d);
     }
@@ -189,10 +191,13 @@ static void forward_task(void *context, int task, int thread) {
         multiply_in_head(
             t, &head, false,
             product_of(n, keys, d, as_is(head.qu + i * d, d), across(head.key, d), p, l));
-        multiply_in_head(t, &head, false,
-                         product_of(n, keys, d, as_is(head.qv + i * d, d),
-                                    across(head.position + far * head.width, head.width),
-                                    head.score, l));
+        if (head.position)
+            multiply_in_head(t, &head, false,
+                             product_of(n, keys, d, as_is(head.qv + i * d, d),
+                                        across(head.position + far * head.width, head.width),
+                                        head.score, l));
+        else
+            memset(head.score, 0, n * l * sizeof *head.score);
         for (size_t r = 0; r < n; r++) {
             size_t first, end;
             visible_keys(t, i + r, &first, &end);
@@ -246,13 +251,28 @@ static struct head_gradient open_gradient(const struct training *t, const struct
     return g;
 }
 
+/* Adds what g->shifted, of queries [i, i + n), gives their position scores. */
+static void position_gradient(const struct training *t, const struct head *head,
+                              const struct head_gradient *g, size_t i, size_t n) {
+    size_t d = head->d, l = head->l, keys = t->memory_length + i + n, far = t->length - i - n;
+    const float *position = head->position + far * head->width;
+    if (head->bias)
+        t->loops->sum_rows(n, keys, g->shifted, l, g->bias + far);
+    multiply_in_head(t, head, false,
+                     product_of(n, d, keys, as_is(g->shifted, l), as_is(position, head->width),
+                                g->qv + i * d, d));
+    multiply_in_head(t, head, true,
+                     product_of(keys, d, n, across(g->shifted, l), as_is(head->qv + i * d, d),
+                                g->position + far * d, d));
+}
+
 /* Adds the gradients of queries [i, i + n), given d_out[n, d], the gradient of their outputs, with
  * row stride width. */
 static void backward_piece(const struct attention *a, size_t b, size_t h, const struct head *head,
                            const struct head_gradient *g, size_t i, size_t n, const float *d_out) {
     struct training *t = a->t;
     size_t d = head->d, l = head->l, width = head->width;
-    size_t keys = t->memory_length + i + n, far = t->length - i - n;
+    size_t keys = t->memory_length + i + n;
     const float scale = (float)(1 / sqrt((double)d));
     const float *p = head->probability + i * l;
     multiply_in_head(
@@ -278,21 +298,14 @@ static void backward_piece(const struct attention *a, size_t b, size_t h, const 
         memset(shifted, 0, shift * sizeof *shifted);
         memcpy(shifted + shift, ds, end * sizeof *shifted);
     }
-    if (head->bias)
-        t->loops->sum_rows(n, keys, g->shifted, l, g->bias + far);
-    const float *position = head->position + far * width;
     multiply_in_head(
         t, head, false,
         product_of(n, d, keys, as_is(g->score, l), as_is(head->key, d), g->qu + i * d, d));
     multiply_in_head(
-        t, head, false,
-        product_of(n, d, keys, as_is(g->shifted, l), as_is(position, width), g->qv + i * d, d));
-    multiply_in_head(
         t, head, true,
         product_of(keys, d, n, across(g->score, l), as_is(head->qu + i * d, d), g->key, d));
-    multiply_in_head(t, head, true,
-                     product_of(keys, d, n, across(g->shifted, l), as_is(head->qv + i * d, d),
-                                g->position + far * d, d));
+    if (head->position)
+        position_gradient(t, head, g, i, n);
 }
 
 static void backward_task(void *context, int task, int thread) {
@@ -311,8 +324,10 @@ static void backward_task(void *context, int task, int thread) {
     memset(d_u, 0, d * sizeof *d_u);
     memset(d_v, 0, d * sizeof *d_v);
     t->loops->sum_rows(t->length, d, g.qu, d, d_u);
-    t->loops->sum_rows(t->length, d, g.qv, d, d_v);
-    t->loops->add(t->length * d, g.qv, g.qu);
+    if (head.position) {
+        t->loops->sum_rows(t->length, d, g.qv, d, d_v);
+        t->loops->add(t->length * d, g.qv, g.qu);
+    }
     float *d_query = t->d_qkv + b * t->length * 3 * width + h * d;
     float *d_memory = t->d_memory_kv + b * m * 2 * width + h * d;
     write_rows(t->length, d, g.qu, d_query, 3 * width);
@@ -320,7 +335,8 @@ static void backward_task(void *context, int task, int thread) {
     write_rows(t->length, d, g.value + m * d, d_query + 2 * width, 3 * width);
     write_rows(m, d, g.key, d_memory, 2 * width);
     write_rows(m, d, g.value, d_memory + width, 2 * width);
-    write_rows(head.l, d, g.position, t->d_positions + b * head.l * width + h * d, width);
+    if (head.position)
+        write_rows(head.l, d, g.position, t->d_positions + b * head.l * width + h * d, width);
     if (head.bias)
         memcpy(t->d_position_bias + (size_t)task * keys_of(t), g.bias, head.l * sizeof *g.bias);
 }
@@ -343,6 +359,8 @@ void train_attention_gradient(struct training *t, int l) {
     const struct layer *weights = &t->net->layer[l];
     size_t width = head_width(t->net);
     pool_run(t->pool, (int)t->batch * t->net->n_head, backward_task, &a);
+    if (!weights->u) /* absolute positions */
+        return;
     pool_run(t->pool, (int)pieces(t->memory_length + t->length, ROW_PIECE), position_task, t);
     t->loops->sum_rows(t->batch, width, t->d_uv, 2 * width, gradient_of(t, weights->u));
     if (weights->v)

@@ -25,11 +25,16 @@ static void embed_task(void *context, int i, int thread) {
     size_t d = (size_t)t->net->d_model;
     const struct task_range rows = task_range_of(e->count, ROW_PIECE, i);
     float scale = (float)sqrt((double)d);
+    const float *sines = NULL; /* of absolute positions, which count from the segment's end */
+    if (t->net->attn_type == ATTENTION_SINUSOID)
+        sines = t->sines + ((size_t)t->how.tgt_len - t->length) * d;
     for (size_t k = rows.first; k < rows.end; k++) {
         size_t row = t->member[k];
         float *out = t->embedding + row * d;
         for (size_t j = 0; j < d; j++)
             out[j] = e->wide[k * d + j] * scale;
+        if (sines)
+            t->loops->add(d, sines + row % t->length * d, out);
         if (t->dropout.threshold > 0)
             t->loops->drop(&t->dropout, DROP_EMBEDDING, dropout_row(t, row), 0, d, out);
     }

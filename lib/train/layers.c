@@ -8,6 +8,9 @@
  *     sum_1 = x + drop(W_o attention(norm(x))),                y = norm(sum_1)
  *     out = sum_1 + drop(W_2 drop(relu(W_1 y + b_1)) + b_2)
  *
+ * With absolute positions, pre_lnorm leaves the input of the queries as it is.  Learned ones are
+ * added to x, here too.
+ *
  * The gradient of a value has its name with d_ before it.  Sums over rows are taken within pieces
  * of rows first, and then over the pieces in their order. */
 #include "training.h"
@@ -232,6 +235,11 @@ static bool is_relative(const struct training *t) {
     return t->net->attn_type == ATTENTION_RELATIVE;
 }
 
+/* Whether queries are projected from the layer's input where keys and values are from its norm. */
+static bool has_raw_queries(const struct training *t) {
+    return t->net->pre_lnorm && !attention_is_relative(t->net->attn_type);
+}
+
 static const float *sines_of(const struct training *t) {
     size_t beyond = (size_t)(t->how.mem_len + t->how.tgt_len) - t->memory_length - t->length;
     const float *sines = t->dropout.threshold > 0 ? t->dropped_sines : t->sines;
@@ -275,14 +283,22 @@ static void project(struct training *t, int l) {
     if (is_relative(t))
         product[2] =
             linear(t->memory_length + t->length, sines_of(t), &weights->r, layer->positions);
-    else
+    else if (t->net->attn_type == ATTENTION_LEARNED_DISTANCE)
         train_load_distances(t, l);
     products_run(&t->products, product, is_relative(t) ? 3 : 2);
+    if (has_raw_queries(t)) {
+        const struct matrix q = matrix_rows(&weights->qkv, 0, head_width(t->net));
+        struct product queries = linear(t->n, layer->input, &q, layer->qkv);
+        queries.ldc = weights->qkv.n_row;
+        products_run(&t->products, &queries, 1);
+    }
 }
 
 void train_layer(struct training *t, int l) {
     const struct layer *weights = &t->net->layer[l];
     struct trained_layer *layer = &t->layer[l];
+    if (t->net->attn_type == ATTENTION_LEARNED_POSITION)
+        train_add_positions(t, l);
     project(t, l);
     train_attention(t, l);
     const struct product o = linear(t->n, layer->attended, &weights->o, t->output);
@@ -338,7 +354,7 @@ static void feed_forward_gradient(struct training *t, int l, const float *d_bran
 }
 
 /* The same for the attention sublayer; with pre_lnorm t->d_memory receives the gradient of the
- * normalised memory. */
+ * normalised memory, and t->d_a that of queries which are projected without a norm. */
 static void attention_gradient(struct training *t, int l, const float *d_branch, bool add,
                                float *to) {
     const struct layer *weights = &t->net->layer[l];
@@ -362,8 +378,16 @@ static void attention_gradient(struct training *t, int l, const float *d_branch,
     };
     if (is_relative(t))
         in[4] = weight_gradient(t, rows, t->d_position, width, sines_of(t), &weights->r);
-    else
+    else if (t->net->attn_type == ATTENTION_LEARNED_DISTANCE)
         train_distances_gradient(t, l);
+    struct product queries = input_gradient(t->n, t->d_qkv, &q, t->d_a);
+    if (has_raw_queries(t)) {
+        in[0] = input_gradient(t->n, t->d_qkv + width, &kv, to);
+        in[0].a.ld = queries.a.ld = 3 * width;
+        in[2] = weight_gradient(t, t->n, t->d_qkv, 3 * width, layer->input, &q);
+        queries.add = true;
+        products_run(&t->products, &queries, 1);
+    }
     in[0].add = add;
     in[3].more = m;
     in[3].more_a = across(t->d_memory_kv, 2 * width);
@@ -394,4 +418,6 @@ void train_layer_gradient(struct training *t, int l) {
         pre_norm_gradient(t, l);
     else
         post_norm_gradient(t, l);
+    if (t->net->attn_type == ATTENTION_LEARNED_POSITION)
+        train_positions_gradient(t, l);
 }

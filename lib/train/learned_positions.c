@@ -84,3 +84,52 @@ void train_distances_gradient(struct training *t, int l) {
     pool_run(t->pool, (int)pieces(head_width(t->net), COLUMN_PIECE), rows_task, &s);
     pool_run(t->pool, t->net->n_head, biases_task, &s);
 }
+
+/* ---- Absolute positions (Al-Rfou et al. 2019, "Character-Level Language Modeling with Deeper
+ * Self-Attention") --------------------------------------------------------------------------- */
+
+/* The last row is that of the segment's last token. */
+
+struct positions {
+    struct training *t;
+    const float *rows; /* those of the segment: [length, d_model] */
+    int l;
+};
+
+static struct positions positions_of(struct training *t, int l) {
+    size_t before = (size_t)t->net->max_klen - t->length;
+    const float *table = t->net->layer[l].r_emb.data;
+    return (struct positions){t, table + before * (size_t)t->net->d_model, l};
+}
+
+static void add_task(void *context, int i, int thread) {
+    (void)thread;
+    const struct positions *s = context;
+    struct training *t = s->t;
+    size_t d = (size_t)t->net->d_model;
+    const struct task_range rows = task_range_of(t->n, ROW_PIECE, i);
+    for (size_t r = rows.first; r < rows.end; r++)
+        t->loops->add(d, s->rows + r % t->length * d, t->layer[s->l].input + r * d);
+}
+
+void train_add_positions(struct training *t, int l) {
+    struct positions s = positions_of(t, l);
+    pool_run(t->pool, (int)pieces(t->n, ROW_PIECE), add_task, &s);
+}
+
+/* Adds up the streams, in their order. */
+static void sum_task(void *context, int i, int thread) {
+    (void)thread;
+    const struct positions *s = context;
+    struct training *t = s->t;
+    size_t d = (size_t)t->net->d_model;
+    const struct task_range rows = task_range_of(t->length, ROW_PIECE, i);
+    for (size_t b = 0; b < t->batch; b++)
+        t->loops->add((rows.end - rows.first) * d, t->d_a + (b * t->length + rows.first) * d,
+                      gradient_of(t, s->rows) + rows.first * d);
+}
+
+void train_positions_gradient(struct training *t, int l) {
+    struct positions s = positions_of(t, l);
+    pool_run(t->pool, (int)pieces(t->length, ROW_PIECE), sum_task, &s);
+}

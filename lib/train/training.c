@@ -231,7 +231,7 @@ static void lay_out_layer(struct training *t, struct arena *arena, struct traine
     }
     layer->qkv = take_rows(arena, n, 3 * width);
     layer->memory_kv = take_rows(arena, m, 2 * width);
-    layer->positions = take_rows(arena, keys, width);
+    layer->positions = attention_is_relative(net->attn_type) ? take_rows(arena, keys, width) : NULL;
     layer->position_bias = has_biases(t) ? take_rows(arena, (uint64_t)net->n_head, keys) : NULL;
     layer->probability = take_rows(arena, n * (uint64_t)net->n_head, keys);
     layer->attended = take_rows(arena, n, width);
@@ -249,12 +249,13 @@ static void lay_out_work(struct training *t, struct arena *arena, uint64_t n, ui
     uint64_t keys = (uint64_t)t->how.mem_len + (uint64_t)t->how.tgt_len;
     uint64_t batch = (uint64_t)t->how.batch, rows = n > m ? n : m;
     bool drops = t->how.dropout > 0, sines = !attention_is_learned(net->attn_type);
+    bool relative = attention_is_relative(net->attn_type);
     t->ids = arena_take(arena, n, sizeof *t->ids);
     t->target = arena_take(arena, n, sizeof *t->target);
     t->nats = take_rows(arena, n, 1);
     t->member = arena_take(arena, n, sizeof *t->member);
     t->sines = sines ? take_rows(arena, keys, d) : NULL;
-    t->dropped_sines = drops && sines ? take_rows(arena, keys, d) : NULL;
+    t->dropped_sines = drops && sines && relative ? take_rows(arena, keys, d) : NULL;
     t->embedding = take_rows(arena, n, d);
     t->hidden = drops ? take_rows(arena, n, d) : NULL;
     t->narrow = take_rows(arena, n, d_embed);
@@ -273,8 +274,8 @@ static void lay_out_work(struct training *t, struct arena *arena, uint64_t n, ui
     t->d_attended = take_rows(arena, n, width);
     t->d_memory_kv = take_rows(arena, m, 2 * width);
     t->d_memory = take_rows(arena, net->pre_lnorm ? m : 0, d);
-    t->d_positions = take_rows(arena, batch * keys, width);
-    t->d_position = take_rows(arena, keys, width);
+    t->d_positions = relative ? take_rows(arena, batch * keys, width) : NULL;
+    t->d_position = relative ? take_rows(arena, keys, width) : NULL;
     t->d_position_bias =
         has_biases(t) ? take_rows(arena, batch * (uint64_t)net->n_head, keys) : NULL;
     t->d_uv = take_rows(arena, batch, 2 * width);
@@ -392,10 +393,14 @@ txl_status training_check(const txl_model *model, const txl_training *how, txl_e
     if (how->peers && how->batch < how->peers->n)
         return txl_fail(error, TXL_ARGUMENT, "a batch of %d streams is too small for %d processes",
                         how->batch, how->peers->n);
-    if (!attention_is_relative(net->attn_type))
-        return txl_fail(error, TXL_UNSUPPORTED,
-                        "%s: attn_type %d cannot be trained, only 0 and 1 (relative positions)",
-                        model->weights->name, (int)net->attn_type);
+    if (!attention_is_relative(net->attn_type) && how->mem_len > 0)
+        return txl_fail(error, TXL_ARGUMENT,
+                        "mem_len must be 0: attention type %d has absolute positions and no memory",
+                        (int)net->attn_type);
+    if (net->attn_type == ATTENTION_LEARNED_POSITION && how->tgt_len > net->max_klen)
+        return txl_fail(error, TXL_ARGUMENT,
+                        "tgt_len must be at most %d, the positions that this model has learned",
+                        net->max_klen);
     if (txl_model_n_token(model) < 2)
         return txl_fail(error, TXL_ARGUMENT, "a vocabulary of one symbol leaves nothing to learn");
     return TXL_OK;
@@ -544,7 +549,7 @@ void training_forward(struct training *t, uint64_t step) {
     size_t keys = (size_t)t->how.mem_len + (size_t)t->how.tgt_len;
     t->dropout.step = t->dropatt.step = (uint32_t)step;
     pool_run(t->pool, (int)t->model->weights->n_tensor, clear_task, t);
-    if (t->sines)
+    if (t->dropped_sines)
         drop_rows(t, DROP_POSITIONS, keys, t->sines, t->dropped_sines);
     train_embed(t);
     for (int l = 0; l < t->net->n_layer; l++)

@@ -47,14 +47,14 @@ struct normed {
 /* What the forward pass of a layer keeps for the backward pass.  n is batch * tgt_len rows, m batch
  * * mem_len. */
 struct trained_layer {
-    float *memory;      /* [m, d_model]: inputs of the layer before this segment */
-    const float *input; /* [n, d_model] */
+    float *memory; /* [m, d_model]: inputs of the layer before this segment */
+    float *input;  /* [n, d_model], the output of the layer before */
     /* pre_lnorm: the norms of input and memory, [n] and [m] rows, which are projected; without
      * pre_lnorm, input and memory themselves are. */
     struct normed input_norm, memory_norm;
     float *qkv;           /* [n, 3 n_head d_head] */
     float *memory_kv;     /* [m, 2 n_head d_head] */
-    float *positions;     /* [mem_len + tgt_len, n_head d_head], farthest first */
+    float *positions;     /* [mem_len + tgt_len, n_head d_head], farthest first; NULL: absolute */
     float *position_bias; /* [n_head, mem_len + tgt_len], likewise; NULL: none */
     float *probability;   /* [batch, n_head, tgt_len, mem_len + tgt_len] */
     float *attended;      /* [n, n_head d_head] */
@@ -214,6 +214,11 @@ void train_layer_gradient(struct training *t, int l);
 void train_load_distances(struct training *t, int l);
 /* Adds t->d_position and t->d_position_bias to the gradients of the rows and biases. */
 void train_distances_gradient(struct training *t, int l);
+
+/* Adds learned positions to layer l's input, in place. */
+void train_add_positions(struct training *t, int l);
+/* Their gradient, from t->d_a, that of the input. */
+void train_positions_gradient(struct training *t, int l);
 
 /* Layer l's attention: from qkv, memory_kv and positions to probability and attended. */
 void train_attention(struct training *t, int l);

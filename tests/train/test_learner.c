@@ -171,14 +171,29 @@ static void check_session(const struct model_case *c, const txl_settings *settin
     free(nats);
 }
 
+static void check_sessions(const struct model_case *c) {
+    txl_settings own;
+    txl_model_defaults(c->model, &own);
+    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+        txl_settings settings = ways[w];
+        settings.mem_len = own.mem_len > 0 ? settings.mem_len : 0;
+        check_session(c, &settings, &methods[w]);
+    }
+}
+
 TEST(sessions_that_go_on) {
+    struct model_case c;
     for (size_t i = 0; trained_cases[i]; i++) {
-        struct model_case c;
         case_open(&c, trained_cases[i], "f32", 0);
-        for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
-            check_session(&c, &ways[w], &methods[w]);
+        check_sessions(&c);
         case_close(&c);
     }
+    case_open_pre_lnorm(&c, "absolute-sinusoid");
+    check_sessions(&c);
+    case_close(&c);
+    case_open_pre_lnorm(&c, "absolute-learned");
+    check_sessions(&c);
+    case_close(&c);
 }
 
 /* ---- Threads and starts ------------------------------------------------------------------- */
@@ -337,8 +352,7 @@ TEST(refusals) {
     txl_learner_free(learner);
     case_close(&c);
     case_open(&c, "absolute-sinusoid", "f32", 0);
-    settings.mem_len = 0;
-    expect_refused(c.model, &settings, &methods[0], TXL_UNSUPPORTED, "attn_type 2");
+    expect_refused(c.model, &settings, &methods[0], TXL_ARGUMENT, "mem_len must be 0");
     case_close(&c);
 }
 

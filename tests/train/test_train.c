@@ -254,7 +254,7 @@ static void check_run(const struct model_case *c, int r, const json_t *run) {
 }
 
 TEST(reference_runs) {
-    check_trained_cases("train.json", 10, check_run);
+    check_trained_cases("train.json", 12, check_run);
 }
 
 TEST(reference_runs_with_muon) {
@@ -306,33 +306,43 @@ static void check_tensor(const struct model_case *c, const txl_ids *ids,
     free(direction);
 }
 
-TEST(finite_differences) {
-    for (size_t i = 0; trained_cases[i]; i++) {
-        for (int drops = 0; drops < 2; drops++) {
-            struct model_case c;
-            case_open(&c, trained_cases[i], "f32", 0);
-            txl_ids *ids = make_ids(c.ids, c.n, txl_model_n_token(c.model));
-            txl_training training = {.batch = 3,
-                                     .tgt_len = 9,
-                                     .mem_len = 12,
-                                     .clamp_len = 8,
-                                     .same_length = drops == 1,
-                                     .epsilon = 1e-8,
-                                     .dropout = drops ? 0.2 : 0,
-                                     .dropatt = drops ? 0.3 : 0,
-                                     .seed = 7,
-                                     .threads = 1};
-            txl_trainer *t = make_trainer(c.model, ids, &training);
-            take_step(t, 0);
-            take_step(t, 0);
-            for (int k = 0; k < (int)t->training.model->weights->n_tensor; k += SANITIZED ? 7 : 1)
-                if (is_trained_tensor(t, &t->training.model->weights->tensor[k]))
-                    check_tensor(&c, ids, &training, t, k);
-            txl_trainer_free(t);
-            txl_ids_free(ids);
-            case_close(&c);
-        }
+static void check_differences(const char *name, bool pre_lnorm) {
+    for (int drops = 0; drops < 2; drops++) {
+        struct model_case c;
+        txl_settings own;
+        if (pre_lnorm)
+            case_open_pre_lnorm(&c, name);
+        else
+            case_open(&c, name, "f32", 0);
+        txl_model_defaults(c.model, &own);
+        txl_ids *ids = make_ids(c.ids, c.n, txl_model_n_token(c.model));
+        txl_training training = {.batch = 3,
+                                 .tgt_len = 9,
+                                 .mem_len = own.mem_len > 0 ? 12 : 0,
+                                 .clamp_len = 8,
+                                 .same_length = drops == 1,
+                                 .epsilon = 1e-8,
+                                 .dropout = drops ? 0.2 : 0,
+                                 .dropatt = drops ? 0.3 : 0,
+                                 .seed = 7,
+                                 .threads = 1};
+        txl_trainer *t = make_trainer(c.model, ids, &training);
+        take_step(t, 0);
+        take_step(t, 0);
+        for (int k = 0; k < (int)t->training.model->weights->n_tensor; k += SANITIZED ? 7 : 1)
+            if (is_trained_tensor(t, &t->training.model->weights->tensor[k]))
+                check_tensor(&c, ids, &training, t, k);
+        txl_trainer_free(t);
+        txl_ids_free(ids);
+        case_close(&c);
     }
+}
+
+TEST(finite_differences) {
+    for (size_t i = 0; trained_cases[i]; i++)
+        check_differences(trained_cases[i], false);
+    check_differences("absolute-sinusoid", true);
+    check_differences("absolute-learned", true);
 }
 
 /* Within a step subnormal numbers are zero, and for its caller they are not. */
@@ -412,16 +422,22 @@ struct larger {
     int mem_len;
 };
 
-enum { TYPES = 2 }; /* of attention */
+enum { TYPES = 4 }; /* of attention */
 
 /* The learned rows are fewer than the distances that a step of larger_peer sees. */
 static struct larger open_larger_of(int attn_type) {
-    struct larger larger = {.mem_len = 90};
+    struct larger larger = {.mem_len = attn_type < 2 ? 90 : 0};
     txl_error error;
     json_t *settings = json_loads(larger_settings, 0, NULL);
     json_object_set_new(settings, "attn_type", json_integer(attn_type));
+    json_object_set_new(settings, "pre_lnorm", json_boolean(attn_type == 2));
     if (attn_type == 1)
         json_object_set_new(settings, "max_klen", json_integer(120));
+    if (attn_type == 3) {
+        json_object_set_new(settings, "max_klen", json_integer(80));
+        json_object_set_new(settings, "n_head", json_integer(5));
+        json_object_set_new(settings, "d_head", json_integer(40));
+    }
     char *text = json_dumps(settings, 0);
     json_decref(settings);
     if (txl_model_random(text, "f32", 1, 1, &larger.model, &error))
@@ -535,6 +551,72 @@ static void check_bf16(int attn_type) {
         txl_trainer_free(rounded);
         close_larger(&larger);
     }
+}
+
+/* In bf16 one product has all queries of a segment, in f32 it has a piece of them. */
+TEST(gradients_of_pieces) {
+    for (int type = 0; type < TYPES; type++) {
+        struct larger larger = open_larger_of(type);
+        txl_trainer *exact = larger_trainer(&larger, IN_F32, 2);
+        txl_trainer *rounded = larger_trainer(&larger, IN_BF16, 2);
+        const struct weights *weights = exact->training.model->weights;
+        for (int s = 0; s < 2; s++) {
+            take_step(exact, 0);
+            take_step(rounded, 0);
+        }
+        for (size_t i = 0; i < weights->n_tensor; i++) {
+            const struct weights_tensor *tensor = &weights->tensor[i];
+            if (!is_trained_tensor(exact, tensor))
+                continue;
+            const float *g = gradient_of(&exact->training, tensor->raw);
+            const float *other = rounded->training.gradient + (g - exact->training.gradient);
+            double squares = 0, difference = 0;
+            for (size_t k = 0; k < tensor->n_element; k++) {
+                squares += (double)g[k] * g[k];
+                difference += ((double)g[k] - other[k]) * ((double)g[k] - other[k]);
+            }
+            if (!(difference <= 0.01 * squares)) /* bf16's rounding is 4.5 % of the norm or less */
+                fail_msg("type %d: the gradient of %s differs by %g of its norm", type,
+                         tensor->name, sqrt(difference / squares));
+        }
+        txl_trainer_free(exact);
+        txl_trainer_free(rounded);
+        close_larger(&larger);
+    }
+}
+
+/* The gradients of a query's scores cancel, so those of all distances do, with the rows that those
+ * past the table share.  x[rows, n]: each column's sum is f32's rounding of it. */
+static void check_cancelling(const float *x, size_t rows, size_t n) {
+    double squares = 0, worst = 0;
+    for (size_t c = 0; c < n; c++) {
+        double sum = 0;
+        for (size_t r = 0; r < rows; r++) {
+            sum += x[r * n + c];
+            squares += (double)x[r * n + c] * x[r * n + c];
+        }
+        worst = fabs(sum) > worst ? fabs(sum) : worst;
+    }
+    assert_true(squares > 0);
+    if (!(worst <= 1e-4 * sqrt(squares)))
+        fail_msg("a column's sum is %g, of a gradient of norm %g", worst, sqrt(squares));
+}
+
+TEST(gradients_of_distances_cancel) {
+    struct larger larger = open_larger_of(1);
+    txl_trainer *t = larger_trainer(&larger, IN_F32, 2);
+    const struct transformer_xl *net = t->training.net;
+    take_step(t, 0);
+    take_step(t, 0);
+    assert_true(t->training.memory_length + t->training.length > (size_t)net->max_klen);
+    for (int l = 0; l < net->n_layer; l++) {
+        size_t rows = (size_t)net->max_klen, heads = (size_t)net->n_head;
+        check_cancelling(gradient_of(&t->training, net->layer[l].r_emb.data), rows,
+                         head_width(net));
+        check_cancelling(gradient_of(&t->training, net->layer[l].r_bias), rows, heads);
+    }
+    txl_trainer_free(t);
+    close_larger(&larger);
 }
 
 TEST(near_f32_in_bf16) {
