@@ -321,7 +321,7 @@ static bool next_of_table(struct heads *h, struct items_table *table, struct rec
             items_pass_file(&h->items, table->input.name);
             return true;
         }
-        table->input.failed = !terminal_error("out of memory");
+        table->input.failed = !output_lacks_memory();
     }
     return false;
 }
@@ -346,7 +346,7 @@ static size_t read_line(struct heads *h, bool *ended) {
         if (got <= 0)
             return n;
         if (!buffer_append(&h->text, chunk, (size_t)got)) {
-            h->input.failed = !terminal_error("out of memory");
+            h->input.failed = !output_lacks_memory();
             return 0;
         }
     }
@@ -364,7 +364,7 @@ static bool pass_plain(struct heads *h, struct record *r) {
         value->text = memcpy(h->row, row, sizeof row);
         return true;
     }
-    h->input.failed = !terminal_error("out of memory");
+    h->input.failed = !output_lacks_memory();
     return false;
 }
 

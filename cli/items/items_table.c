@@ -89,7 +89,7 @@ const char *items_table_name(const struct items_table *t, enum items_role role) 
 /* ---- Errors ------------------------------------------------------------------------------- */
 
 bool items_table_lacks_memory(struct items_table *t) {
-    terminal_error("out of memory");
+    output_lacks_memory();
     t->input.failed = true;
     return false;
 }
