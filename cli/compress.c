@@ -307,7 +307,7 @@ static txl_status transfer_write(void *context, const void *bytes, size_t n, txl
 static void tell_duration(struct transfer *transfer, double fraction, uint64_t text) {
     const double elapsed = terminal_seconds() - transfer->progress.start;
     if (transfer->judged || fraction <= 0 || elapsed < SECONDS_TO_JUDGE ||
-        (fraction < 0.02 && elapsed < 10 * SECONDS_TO_JUDGE))
+        (fraction < 0.02 && elapsed < 4 * SECONDS_TO_JUDGE))
         return;
     const double whole = elapsed / fraction;
     transfer->judged = true;
