@@ -819,11 +819,11 @@ TEST(streams_are_mixed_in_steps) {
         struct by_hand by_hand[STREAMS] = {{0}};
         int32_t elements[STREAMS][2048];
         size_t n, sizes[STREAMS];
-        char *text = own_text(i, &n);
         txl_settings settings;
         txl_error error;
         if (model->network->bands.n_band > 1)
             continue;
+        char *text = own_text(i, &n);
         txl_model_defaults(model, &settings);
         settings.arithmetic = TXL_ARITHMETIC_EXACT;
         assert_good(stream_coder_open(&coder, model, &settings, STREAMS, &form, 0, &error), &error);
