@@ -25,6 +25,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- System calls ---------------------------------------------------------------------- */
@@ -393,6 +394,11 @@ static size_t count_threads(void) {
  * before if the system does not let a process choose its processors (main.c). */
 static void tell_of_threads(void) {
     size_t n = count_threads();
+    /* One that was joined a moment ago may still be listed. */
+    for (int i = 0; i < 20 && n > 1; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        n = count_threads();
+    }
     if (n > 1)
         terminal_note("%zu thread%s that OpenBLAS has started %s not confined; set "
                       "OPENBLAS_NUM_THREADS=1 in the environment",
