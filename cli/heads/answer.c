@@ -372,7 +372,7 @@ static bool set_up(struct answer *a, const struct heads_options *o, const struct
     a->best = calloc((size_t)o->top + 1, sizeof *a->best);
     a->logits = calloc(2 * h->most, sizeof *a->logits);
     return ((a->best && a->logits) || terminal_error("out of memory")) &&
-           heads_open_table(h, "* answer offset length logprob probability no_answer windows");
+           heads_open_table(h, answer_columns[0]);
 }
 
 static bool answer_texts(struct answer *a) {
@@ -428,10 +428,7 @@ static const struct heads_options defaults = {.max_len = ANSWER_MAX_LEN,
 #define PLACE(member) offsetof(struct heads_options, member)
 
 static const struct option_row options[] = {
-    {"output", OPTION_STRING, PLACE(output),
-     "write the rows to FILE, whose ending chooses .csv, .tsv or .jsonl", .section = "Output",
-     .letter = 'o', .standard = "standard output, as CSV", .file = FILE_STREAM,
-     .output = OUTPUT_TABLE, .columns = answer_columns},
+    ROWS_OUTPUT_ROW(PLACE(output), answer_columns, .section = "Output"),
     {"top", OPTION_INTEGER, PLACE(top), "give the N most likely answers of each text",
      .standard = "1", .least = 1, .most = 10000},
     {"json", OPTION_FLAG, PLACE(json), "print an object per text"},

@@ -583,10 +583,7 @@ static const struct heads_options defaults = {.max_len = CLASSIFY_MAX_LEN, .comp
 #define PLACE(member) offsetof(struct heads_options, member)
 
 static const struct option_row options[] = {
-    {"output", OPTION_STRING, PLACE(output),
-     "write the rows to FILE, whose ending chooses .csv, .tsv or .jsonl", .section = "Output",
-     .letter = 'o', .standard = "standard output, as CSV", .file = FILE_STREAM,
-     .output = OUTPUT_TABLE, .columns = classify_columns},
+    ROWS_OUTPUT_ROW(PLACE(output), classify_columns, .section = "Output"),
     {"json", OPTION_FLAG, PLACE(json), "print an object per text"},
     {"logits", OPTION_FLAG, PLACE(logits),
      "print an object per text with its ids, segments and all logits", .excludes = "json"},

@@ -212,6 +212,14 @@ extern const char *const options_invalid[]; /* refuse, replace */
     OPTION_ROW("force", OPTION_FLAG, offsetof(struct common_options, force),                       \
                "replace outputs that exist, whatever they are")
 
+/* For commands that write rows.  `kinds`: the columns by which a table of theirs is known; more
+ * members, such as the heading, may follow. */
+#define ROWS_OUTPUT_ROW(place, kinds, ...)                                                         \
+    OPTION_ROW("output", OPTION_STRING, (place),                                                   \
+               "write the rows to FILE, whose ending chooses .csv, .tsv or .jsonl", .letter = 'o', \
+               .standard = "standard output, as CSV", .file = FILE_STREAM, .output = OUTPUT_TABLE, \
+               .columns = (kinds), __VA_ARGS__)
+
 /* The options of commands that neither work long nor have a result. */
 #define PLAIN_ROWS PLAIN_ROWS_IN(NULL)
 #define PLAIN_ROWS_IN(heading)                                                                     \

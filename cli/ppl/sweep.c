@@ -85,7 +85,7 @@ bool sweep_print_row(const struct setup *setup, const struct result *result, int
     /* In the headline's unit: its own error is that of the nats, scaled. */
     double scale = headline.error / score_standard_error(&result->score);
     double error = score_standard_error(&sweep->difference) * scale;
-    if (error >= 0.000005)
+    if (score_error_shows(error, 5))
         snprintf(spread, sizeof spread, "%.5f", error);
     return output_line("%8d  %18.5f  %8s  %14.5f  %8.0f", mem_len, headline.value, spread,
                        result_nats_per_token(result), result_tokens_per_second(result)) &&

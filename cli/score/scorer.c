@@ -47,9 +47,13 @@ double score_standard_error(const struct score *score) {
     return score->predicted < 2 ? NAN : sqrt(score->squares / (n - 1) / n);
 }
 
+bool score_error_shows(double error, int decimals) {
+    return error >= 0.5 * pow(10, -decimals) && isfinite(error);
+}
+
 struct spread score_spread(double error, int decimals) {
     struct spread spread = {""};
-    if (error >= 0.5 * pow(10, -decimals) && isfinite(error))
+    if (score_error_shows(error, decimals))
         snprintf(spread.text, sizeof spread.text, " +/- %.*f", decimals, error);
     return spread;
 }

@@ -39,7 +39,11 @@ void score_merge(struct score *score, const struct score *other);
 /* The standard error of the mean; NAN below two tokens. */
 double score_standard_error(const struct score *score);
 
-/* " +/- 0.0412"; nothing where all digits would be 0, which would claim more than is known. */
+/* Whether so many decimals of a standard error are worth printing: not if all would be 0, which
+ * would claim more than is known. */
+bool score_error_shows(double error, int decimals);
+
+/* " +/- 0.0412"; nothing where it does not show. */
 struct spread {
     char text[48];
 };

@@ -80,10 +80,7 @@ const struct option_row surprisal_option_rows[] = {
      "write a row per token, word, region or text, to FILE if it is named; may be repeated",
      .section = "Output", .argument = "LEVEL[=FILE]", .standard = "word", .file = FILE_STREAM,
      .file_after = '=', .output = OUTPUT_TABLE, .columns = levels_columns},
-    {"output", OPTION_STRING, PLACE(output),
-     "write the rows to FILE, whose ending chooses .csv, .tsv or .jsonl", .letter = 'o',
-     .standard = "standard output, as CSV", .file = FILE_STREAM, .output = OUTPUT_TABLE,
-     .columns = levels_columns},
+    ROWS_OUTPUT_ROW(PLACE(output), levels_columns, .section = NULL),
     {"entropy", OPTION_FLAG, PLACE(entropy),
      "add the entropy of the next token before each word, region or text, and how much of it that "
      "removes"},

@@ -35,10 +35,6 @@ struct attention {
     int l;
 };
 
-static size_t keys_of(const struct training *t) {
-    return (size_t)t->how.mem_len + (size_t)t->how.tgt_len;
-}
-
 /* Bytes of the largest packed left and right operands: products are [queries, keys] or [keys,
  * d_head]. */
 static size_t left_room(const struct training *t) {

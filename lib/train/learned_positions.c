@@ -29,10 +29,6 @@ static size_t row_of(const struct distances *s, size_t k) {
     return rows - 1 - smaller(distance, farthest);
 }
 
-static size_t keys_of(const struct training *t) {
-    return (size_t)t->how.mem_len + (size_t)t->how.tgt_len;
-}
-
 static void load_task(void *context, int i, int thread) {
     (void)thread;
     const struct distances *s = context;

@@ -221,7 +221,7 @@ static void lay_out_layer(struct training *t, struct arena *arena, struct traine
                           uint64_t n, uint64_t m) {
     const struct transformer_xl *net = t->net;
     uint64_t d = (uint64_t)net->d_model, width = head_width(net);
-    uint64_t keys = (uint64_t)t->how.mem_len + (uint64_t)t->how.tgt_len;
+    uint64_t keys = keys_of(t);
     layer->memory = take_rows(arena, m, d);
     if (net->pre_lnorm) {
         layer->input_norm = take_norm(arena, n, d);
@@ -246,7 +246,7 @@ static void lay_out_work(struct training *t, struct arena *arena, uint64_t n, ui
     const struct transformer_xl *net = t->net;
     uint64_t d = (uint64_t)net->d_model, width = head_width(net),
              d_embed = t->bands->band[0].embedding.n_col;
-    uint64_t keys = (uint64_t)t->how.mem_len + (uint64_t)t->how.tgt_len;
+    uint64_t keys = keys_of(t);
     uint64_t batch = (uint64_t)t->how.batch, rows = n > m ? n : m;
     bool drops = t->how.dropout > 0, sines = !attention_is_learned(net->attn_type);
     bool relative = attention_is_relative(net->attn_type);
@@ -292,7 +292,7 @@ static uint64_t packed_room(const struct training *t, size_t n, size_t m) {
     size_t d = (size_t)net->d_model, width = head_width(net), inner = (size_t)net->d_inner;
     size_t rows = t->softmax_rows, entries = bands_most_entries(t->bands),
            clusters = (size_t)t->bands->n_band;
-    size_t keys = (size_t)t->how.mem_len + (size_t)t->how.tgt_len;
+    size_t keys = keys_of(t);
     size_t embed = larger(t->bands->band[0].embedding.n_col, d);
     const size_t together[][6][3] = {
         {{rows, embed, entries},
@@ -452,7 +452,7 @@ void training_forget(struct training *t) {
 }
 
 void train_positions(struct training *t) {
-    size_t keys = (size_t)t->how.mem_len + (size_t)t->how.tgt_len;
+    size_t keys = keys_of(t);
     if (t->sines)
         position_sines(t->net->inv_freq, (size_t)t->net->d_model, t->how.clamp_len, keys - 1, -1,
                        keys, t->sines);
@@ -546,7 +546,7 @@ static void drop_rows(struct training *t, enum dropout_place place, size_t n, co
 }
 
 void training_forward(struct training *t, uint64_t step) {
-    size_t keys = (size_t)t->how.mem_len + (size_t)t->how.tgt_len;
+    size_t keys = keys_of(t);
     t->dropout.step = t->dropatt.step = (uint32_t)step;
     pool_run(t->pool, (int)t->model->weights->n_tensor, clear_task, t);
     if (t->dropped_sines)

@@ -128,6 +128,11 @@ struct training {
     char *muon;                      /* [muon_scratch()] */
 };
 
+/* Keys that a segment sees, with a full memory. */
+static inline size_t keys_of(const struct training *t) {
+    return (size_t)t->how.mem_len + (size_t)t->how.tgt_len;
+}
+
 /* The gradient of a weight. */
 static inline float *gradient_of(const struct training *t, const void *weight) {
     return t->gradient + ((const float *)weight - t->weight);
