@@ -167,10 +167,10 @@ static json_t *window_object(const struct answer *a, size_t w) {
 static bool list_spans(const struct answer *a, size_t w, const float *logits) {
     const size_t n = a->inputs.list[w].n;
     json_t *object = window_object(a, w);
-    return output_json_append(object,
-                              json_pack("{s:o, s:o}", "start_logits", heads_reals(logits, n, 2),
-                                        "end_logits", heads_reals(logits + 1, n, 2))) &&
-           json_array_append_new(a->list, object) == 0;
+    bool good = output_json_append(object, json_pack("{s:o, s:o}", "start_logits",
+                                                     heads_reals(logits, n, 2), "end_logits",
+                                                     heads_reals(logits + 1, n, 2)));
+    return json_array_append_new(a->list, output_json_if(good, object)) == 0;
 }
 
 /* [[place, probability], ..] */
@@ -190,12 +190,12 @@ static bool list_beams(const struct answer *a, size_t w, const txl_beams *b) {
         good = json_array_append_new(ends,
                                      likely_places(b->end + k * b->n_end,
                                                    b->end_logprob + k * b->n_end, b->n_end)) == 0;
-    return output_json_append(
-               object, json_pack("{s:o, s:o, s:o, s:f}", "start_logits",
-                                 heads_reals(b->start_logits, a->inputs.list[w].n, 1), "start_top",
-                                 likely_places(b->start, b->start_logprob, b->n_start), "end_top",
-                                 output_json_if(good, ends), "cls_logit", (double)b->no_answer)) &&
-           json_array_append_new(a->list, object) == 0;
+    good = output_json_append(
+        object, json_pack("{s:o, s:o, s:o, s:f}", "start_logits",
+                          heads_reals(b->start_logits, a->inputs.list[w].n, 1), "start_top",
+                          likely_places(b->start, b->start_logprob, b->n_start), "end_top",
+                          output_json_if(good, ends), "cls_logit", (double)b->no_answer));
+    return json_array_append_new(a->list, output_json_if(good, object)) == 0;
 }
 
 /* ---- Running ------------------------------------------------------------------------------ */
