@@ -1,45 +1,15 @@
-/* Files of a training's state, and resuming from them.  weights-format.md specifies them. */
+/* The state of a training, and resuming from it.  weights-format.md specifies the file. */
 #include "lib/base/error.h"
-#include "lib/base/files.h"
 #include "lib/base/json_memory.h"
-#include "lib/base/output_file.h"
 #include "lib/network/family.h"
+#include "saved_file.h"
 #include "training.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
-
-#define SAVED_MAGIC                                                                                \
-    { 0x93, 'T', 'X', 'T', '\r', '\n', 0x1a, '\n' }
-
-enum { SAVED_MAJOR = 1, SAVED_MINOR = 0 };
-
-enum saved_part {
-    PART_DESCRIPTION,
-    PART_VOCABULARY,
-    PART_WEIGHTS,
-    PART_MOMENTS,
-    PART_KEPT,
-    PART_MEMORY,
-    N_PART
-};
-
-struct saved_header {
-    uint8_t magic[8];
-    uint16_t major, minor;
-    uint32_t header_size;
-    uint64_t file_size;
-    struct {
-        uint64_t size, checksum; /* XXH3 */
-    } part[N_PART];
-    uint64_t checksum; /* of everything before */
-};
 
 struct txl_saved {
-    struct mapped_file file;
-    struct saved_header header;
-    const uint8_t *part[N_PART];
+    struct saved_file file;
     json_t *description;
     txl_model *model;
     txl_training how;
@@ -72,36 +42,6 @@ static char *describe_state(const txl_trainer *trainer, const char *note) {
     return text;
 }
 
-/* A part of the file consists of one or more pieces of memory. */
-struct piece {
-    const void *data;
-    size_t size;
-};
-
-struct writer {
-    struct output_file out;
-    struct saved_header header;
-    uint64_t end;
-};
-
-static txl_status write_part(struct writer *w, enum saved_part part, const struct piece *piece,
-                             size_t n, txl_error *error) {
-    XXH3_state_t *state = XXH3_createState();
-    txl_status status = state ? TXL_OK : txl_fail_memory(error, "a checksum", 576);
-    if (state)
-        XXH3_64bits_reset(state);
-    for (size_t i = 0; i < n && !status; i++) {
-        status = output_file_write(&w->out, piece[i].data, piece[i].size, w->end, error);
-        XXH3_64bits_update(state, piece[i].data, piece[i].size);
-        w->end += piece[i].size;
-        w->header.part[part].size += piece[i].size;
-    }
-    if (state)
-        w->header.part[part].checksum = XXH3_64bits_digest(state);
-    XXH3_freeState(state);
-    return status;
-}
-
 /* Gathers the memory of all processes' streams, layer by layer; the caller frees it.  It is a sum
  * over the processes, in which each has zeros for the others' streams. */
 static txl_status gather_memory(const struct training *t, float **memory, txl_error *error) {
@@ -126,28 +66,28 @@ static txl_status gather_memory(const struct training *t, float **memory, txl_er
 }
 
 /* `gathered` is the memory of all processes; NULL if there is only this one. */
-static txl_status write_memory(struct writer *w, const struct training *t, const float *gathered,
-                               txl_error *error) {
+static txl_status write_memory(struct saved_writer *w, const struct training *t,
+                               const float *gathered, txl_error *error) {
     size_t layers = (size_t)t->net->n_layer;
     size_t size = t->streams * t->memory_length * (size_t)t->net->d_model * sizeof(float);
-    struct piece *piece = calloc(layers, sizeof *piece);
+    struct saved_piece *piece = calloc(layers, sizeof *piece);
     if (!piece)
         return txl_fail_memory(error, "a state", layers * sizeof *piece);
     for (size_t l = 0; l < layers; l++)
-        piece[l] = gathered ? (struct piece){gathered + l * size / sizeof *gathered, size}
-                            : (struct piece){t->layer[l].memory, size};
-    txl_status status = write_part(w, PART_MEMORY, piece, layers, error);
+        piece[l] = gathered ? (struct saved_piece){gathered + l * size / sizeof *gathered, size}
+                            : (struct saved_piece){t->layer[l].memory, size};
+    txl_status status = saved_write_part(w, PART_MEMORY, piece, layers, error);
     free(piece);
     return status;
 }
 
-static txl_status write_parts(struct writer *w, const txl_trainer *trainer, const float *gathered,
-                              const char *description, txl_error *error) {
+static txl_status write_parts(struct saved_writer *w, const txl_trainer *trainer,
+                              const float *gathered, const char *description, txl_error *error) {
     const struct training *t = &trainer->training;
     const struct weights *weights = t->model->weights;
     const size_t all = t->n_weight * sizeof(float), moment = t->n_parameter * sizeof(float);
     const size_t second = t->n_adam * sizeof(float);
-    const struct piece parts[PART_MEMORY][2] = {
+    const struct saved_piece parts[PART_MEMORY][2] = {
         [PART_DESCRIPTION] = {{description, strlen(description)}},
         [PART_VOCABULARY] = {{weights->vocabulary, weights->vocabulary_size}},
         [PART_WEIGHTS] = {{t->weight, all}},
@@ -156,7 +96,8 @@ static txl_status write_parts(struct writer *w, const txl_trainer *trainer, cons
     };
     txl_status status = TXL_OK;
     for (int i = 0; i < PART_MEMORY && !status; i++)
-        status = write_part(w, (enum saved_part)i, parts[i], i == PART_MOMENTS ? 2 : 1, error);
+        status =
+            saved_write_part(w, (enum saved_part)i, parts[i], i == PART_MOMENTS ? 2 : 1, error);
     return status ? status : write_memory(w, t, gathered, error);
 }
 
@@ -165,21 +106,11 @@ static txl_status write_state(const txl_trainer *t, const float *gathered, const
     char *description = describe_state(t, note);
     if (!description)
         return txl_fail_memory(error, "a state", 4096);
-    struct writer w = {.header = {.magic = SAVED_MAGIC,
-                                  .major = SAVED_MAJOR,
-                                  .minor = SAVED_MINOR,
-                                  .header_size = sizeof w.header},
-                       .end = sizeof w.header};
-    txl_status status = output_file_open(&w.out, path, error);
+    struct saved_writer w;
+    txl_status status = saved_begin(&w, path, error);
     if (!status)
         status = write_parts(&w, t, gathered, description, error);
-    w.header.file_size = w.end;
-    w.header.checksum = XXH3_64bits(&w.header, offsetof(struct saved_header, checksum));
-    if (!status)
-        status = output_file_write(&w.out, &w.header, sizeof w.header, 0, error);
-    if (!status)
-        status = output_file_commit(&w.out, error);
-    output_file_close(&w.out);
+    status = saved_end(&w, status, error);
     free(description);
     return status;
 }
@@ -197,58 +128,13 @@ txl_status txl_trainer_save(const txl_trainer *t, const char *path, const char *
 
 /* ---- Reading ------------------------------------------------------------------------------ */
 
-static txl_status damaged(const txl_saved *s, const char *what, txl_error *error) {
-    return txl_fail(error, TXL_FORMAT, "%s: %s", s->file.path, what);
-}
-
 /* A failure that names what is wrong in the file, but not the file. */
 static txl_status in_file(const txl_saved *s, txl_status status, txl_error *error) {
     char message[sizeof error->message];
     if (!error || status == TXL_MEMORY)
         return status;
     memcpy(message, error->message, sizeof message);
-    return txl_fail(error, status, "%s: %s", s->file.path, message);
-}
-
-static txl_status read_header(txl_saved *s, txl_error *error) {
-    static const uint8_t magic[8] = SAVED_MAGIC;
-    struct saved_header *h = &s->header;
-    if (s->file.size < sizeof *h || memcmp(s->file.data, magic, sizeof magic) != 0)
-        return damaged(s, "not a training's state", error);
-    memcpy(h, s->file.data, sizeof *h);
-    if (h->major != SAVED_MAJOR)
-        return txl_fail(error, TXL_UNSUPPORTED,
-                        "%s: a state of version %u, this txl reads version %d", s->file.path,
-                        h->major, SAVED_MAJOR);
-    return h->header_size == sizeof *h && h->file_size == s->file.size &&
-                   h->checksum == XXH3_64bits(h, offsetof(struct saved_header, checksum))
-               ? TXL_OK
-               : damaged(s, "the state is damaged", error);
-}
-
-/* Checks the sizes and checksums of header and parts. */
-static txl_status check_parts(txl_saved *s, txl_error *error) {
-    struct saved_header *h = &s->header;
-    txl_status status = read_header(s, error);
-    if (status)
-        return status;
-    uint64_t at = h->header_size;
-    for (int i = 0; i < N_PART; i++) {
-        if (h->part[i].size > s->file.size - at)
-            return damaged(s, "the state is damaged", error);
-        s->part[i] = s->file.data + at;
-        at += h->part[i].size;
-        if (XXH3_64bits(s->part[i], (size_t)h->part[i].size) != h->part[i].checksum)
-            return damaged(s, "the state is damaged", error);
-    }
-    return at == s->file.size ? TXL_OK : damaged(s, "the state is damaged", error);
-}
-
-/* Says why reading or unpacking failed: a member is missing or wrong, or memory is short. */
-static txl_status not_unpacked(const txl_saved *s, json_error_t *where, txl_error *error) {
-    if (json_lacked_memory(where))
-        return txl_fail_memory(error, "a state", (uint64_t)s->header.part[PART_DESCRIPTION].size);
-    return damaged(s, "the state's settings are damaged", error);
+    return txl_fail(error, status, "%s: %s", s->file.mapped.path, message);
 }
 
 static txl_status read_description(txl_saved *s, txl_error *error) {
@@ -256,10 +142,10 @@ static txl_status read_description(txl_saved *s, txl_error *error) {
     txl_training *how = &s->how;
     json_int_t seed;
     int same_length, bf16;
-    s->description = json_loadb((const char *)s->part[PART_DESCRIPTION],
-                                (size_t)s->header.part[PART_DESCRIPTION].size, 0, &where);
+    s->description = json_loadb((const char *)s->file.part[PART_DESCRIPTION],
+                                (size_t)s->file.header.part[PART_DESCRIPTION].size, 0, &where);
     if (!s->description)
-        return not_unpacked(s, &where, error);
+        return saved_not_unpacked(&s->file, &where, error);
     if (json_unpack_ex(s->description, &where, 0,
                        "{s:{s:i, s:i, s:i, s:i, s:b, s:F, s:F, s:F, s:F, s:b, s:I, s:i, s:F}}",
                        "training", "batch", &how->batch, "tgt_len", &how->tgt_len, "mem_len",
@@ -267,9 +153,9 @@ static txl_status read_description(txl_saved *s, txl_error *error) {
                        "clip", &how->clip, "epsilon", &how->epsilon, "dropout", &how->dropout,
                        "dropatt", &how->dropatt, "bf16", &bf16, "seed", &seed, "forget_every",
                        &how->forget_every, "muon", &how->muon) != 0)
-        return not_unpacked(s, &where, error);
+        return saved_not_unpacked(&s->file, &where, error);
     if (!json_is_string(json_object_get(s->description, "note")))
-        return damaged(s, "the state's settings are damaged", error);
+        return saved_damaged(&s->file, "the state's settings are damaged", error);
     how->same_length = same_length;
     how->bf16 = bf16;
     how->seed = (uint64_t)seed;
@@ -280,16 +166,17 @@ static txl_status read_description(txl_saved *s, txl_error *error) {
 static txl_status make_model(txl_saved *s, txl_error *error) {
     json_t *settings = json_object_get(s->description, "model");
     if (!json_is_object(settings))
-        return damaged(s, "the state's settings are damaged", error);
+        return saved_damaged(&s->file, "the state's settings are damaged", error);
     char *text = json_text(settings, JSON_COMPACT);
     if (!text)
-        return txl_fail_memory(error, "a state", (uint64_t)s->header.part[PART_DESCRIPTION].size);
+        return txl_fail_memory(error, "a state",
+                               (uint64_t)s->file.header.part[PART_DESCRIPTION].size);
     const struct random_model how = {.types = {WEIGHTS_F32, WEIGHTS_F32},
                                      .threads = 1,
-                                     .vocabulary = s->part[PART_VOCABULARY],
+                                     .vocabulary = s->file.part[PART_VOCABULARY],
                                      .vocabulary_size =
-                                         (size_t)s->header.part[PART_VOCABULARY].size,
-                                     .most = s->header.part[PART_WEIGHTS].size};
+                                         (size_t)s->file.header.part[PART_VOCABULARY].size,
+                                     .most = s->file.header.part[PART_WEIGHTS].size};
     txl_status status = model_make(text, &how, &s->model, error);
     free(text);
     if (status)
@@ -300,9 +187,7 @@ static txl_status make_model(txl_saved *s, txl_error *error) {
 }
 
 static txl_status open_saved(txl_saved *s, const char *path, txl_error *error) {
-    txl_status status = mapped_file_open(path, &s->file, error);
-    if (!status)
-        status = check_parts(s, error);
+    txl_status status = saved_file_open(&s->file, path, error);
     if (!status)
         status = read_description(s, error);
     return status ? status : make_model(s, error);
@@ -326,7 +211,7 @@ void txl_saved_free(txl_saved *s) {
         return;
     txl_model_close(s->model);
     json_decref(s->description);
-    mapped_file_close(&s->file);
+    saved_file_close(&s->file);
     free(s);
 }
 
@@ -355,7 +240,7 @@ static txl_status check_text(const txl_saved *s, const txl_ids *ids, txl_error *
                : txl_fail(error, TXL_ARGUMENT,
                           "%s: was trained on another text; a run continues with the texts that it "
                           "began with, in their order",
-                          s->file.path);
+                          s->file.mapped.path);
 }
 
 static txl_status restore(const txl_saved *s, txl_trainer *trainer, txl_error *error) {
@@ -365,25 +250,25 @@ static txl_status restore(const txl_saved *s, txl_trainer *trainer, txl_error *e
     json_error_t where;
     if (json_unpack_ex(s->description, &where, 0, "{s:I, s:I, s:I, s:I}", "step", &step, "epoch",
                        &epoch, "at", &at, "memory_length", &memory_length) != 0)
-        return not_unpacked(s, &where, error);
+        return saved_not_unpacked(&s->file, &where, error);
     if (step < 0 || epoch < 0 || at < 0 || (uint64_t)at >= trainer->stream || memory_length < 0 ||
         memory_length > t->how.mem_len)
-        return damaged(s, "the state's place is damaged", error);
+        return saved_damaged(&s->file, "the state's place is damaged", error);
     size_t row = (size_t)memory_length * d * sizeof(float), memory = t->streams * row;
     size_t moments = t->n_parameter * sizeof(float), weights = t->n_weight * sizeof(float);
     size_t second = t->n_adam * sizeof(float);
-    uint64_t kept = s->header.part[PART_KEPT].size;
-    if (s->header.part[PART_WEIGHTS].size != weights ||
-        s->header.part[PART_MOMENTS].size != moments + second || (kept > 0 && kept != weights) ||
-        s->header.part[PART_MEMORY].size != memory * layers)
-        return damaged(s, "the state does not fit its settings", error);
-    memcpy(t->weight, s->part[PART_WEIGHTS], weights);
-    memcpy(t->extra[MOMENT_1], s->part[PART_MOMENTS], moments);
-    memcpy(t->extra[MOMENT_2], s->part[PART_MOMENTS] + moments, second);
-    memcpy(t->extra[KEPT], s->part[PART_KEPT], (size_t)kept);
+    uint64_t kept = s->file.header.part[PART_KEPT].size;
+    if (s->file.header.part[PART_WEIGHTS].size != weights ||
+        s->file.header.part[PART_MOMENTS].size != moments + second ||
+        (kept > 0 && kept != weights) || s->file.header.part[PART_MEMORY].size != memory * layers)
+        return saved_damaged(&s->file, "the state does not fit its settings", error);
+    memcpy(t->weight, s->file.part[PART_WEIGHTS], weights);
+    memcpy(t->extra[MOMENT_1], s->file.part[PART_MOMENTS], moments);
+    memcpy(t->extra[MOMENT_2], s->file.part[PART_MOMENTS] + moments, second);
+    memcpy(t->extra[KEPT], s->file.part[PART_KEPT], (size_t)kept);
     trainer->keeps = kept > 0;
     for (size_t l = 0; l < layers; l++)
-        memcpy(t->layer[l].memory, s->part[PART_MEMORY] + l * memory + t->first_stream * row,
+        memcpy(t->layer[l].memory, s->file.part[PART_MEMORY] + l * memory + t->first_stream * row,
                t->batch * row);
     trainer->step = (uint64_t)step;
     trainer->epoch = (uint64_t)epoch;
