@@ -8,15 +8,13 @@
 #include "cli/options/options.h"
 #include "cli/text/tokens.h"
 #include "lib/base/json_memory.h"
-#include "lib/base/output_file.h"
+#include "lock.h"
 #include "peers.h"
 #include "train_options.h"
 #include "train_report.h"
 #include "train_text.h"
 #include "txl.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -24,18 +22,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 extern const char train_topics[]; /* cli/train/train.txt */
-
-/* A lock on a file beside one that a training replaces: a file that is replaced as a whole cannot
- * keep a lock itself. */
-struct lock {
-    char *name; /* of the lock's file; NULL: nothing is locked */
-    int file;
-};
 
 /* Held-out tokens below which a note says that they are few: the mean's standard error is then
  * several hundredths of its value. */
@@ -76,68 +64,6 @@ static bool is_first(const struct train *t) {
 
 static bool holds_out(const struct train_options *options) {
     return !options->valid || strcmp(options->valid, "none") != 0;
-}
-
-/* ---- Locks -------------------------------------------------------------------------------- */
-
-/* "FILE.lock", with links of FILE followed. */
-static char *lock_name(const char *path) {
-    char *target = output_file_target(path), *name = NULL;
-    if (target && asprintf(&name, "%s.lock", target) < 0)
-        name = NULL;
-    free(target);
-    return name;
-}
-
-/* Whether the open file still has its name: another process may have removed it. */
-static bool has_name(int file, const char *name) {
-    struct stat opened, named;
-    return fstat(file, &opened) == 0 && stat(name, &named) == 0 && opened.st_dev == named.st_dev &&
-           opened.st_ino == named.st_ino;
-}
-
-/* Locks the file at `path`, which need not exist, by an empty file beside it.  The lock ends with
- * the process, however that ends.  False with the error printed; NULL locks nothing. */
-static bool lock_take(struct lock *lock, const char *path) {
-    *lock = (struct lock){.file = -1};
-    if (!path)
-        return true;
-    char *name = lock_name(path);
-    if (!name)
-        return terminal_error("%s: %s", path, strerror(errno));
-    lock->name = name;
-    do {
-        if (lock->file >= 0)
-            close(lock->file);
-        lock->file = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
-        if (lock->file >= 0 && flock(lock->file, LOCK_EX | LOCK_NB) == 0)
-            continue;
-        if (lock->file >= 0 && errno != EWOULDBLOCK)
-            return true; /* a file system without locks */
-        if (lock->file < 0) {
-            terminal_error("%s: %s", name, strerror(errno));
-        } else {
-            terminal_error("%s: another training writes this file", path);
-            close(lock->file);
-        }
-        free(name);
-        lock->name = NULL;
-        return false;
-    } while (!has_name(lock->file, name));
-    return true;
-}
-
-/* Removes the lock's file. */
-static void lock_drop(struct lock *lock) {
-    struct stat info;
-    if (!lock->name)
-        return;
-    /* A file of this name that is not empty is somebody's own. */
-    if (fstat(lock->file, &info) == 0 && info.st_size == 0)
-        unlink(lock->name);
-    close(lock->file);
-    free(lock->name);
-    *lock = (struct lock){.file = -1};
 }
 
 /* ---- Memory ------------------------------------------------------------------------------- */
