@@ -52,8 +52,8 @@ static txl_status check_finite(const txl_session *s, size_t n, const float *logi
 /* Reads the inputs, which have `*n_row` rows. */
 static txl_status read_inputs(txl_session *s, const txl_input *inputs, size_t n,
                               const float **hidden, size_t *n_row, txl_error *error) {
-    if (s->model->network->head == TXL_HEAD_NONE)
-        return txl_fail(error, TXL_UNSUPPORTED, "%s: a language model without a head",
+    if (!s->model->family->heads)
+        return txl_fail(error, TXL_UNSUPPORTED, "%s: only an XLNet reads inputs of heads",
                         s->model->weights->name);
     txl_status status = check_inputs(s, inputs, n, error);
     if (status)

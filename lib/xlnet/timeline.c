@@ -64,9 +64,9 @@ static void take_rows(struct xlnet_timeline *timeline, struct arena *arena) {
     timeline->qkv = arena_take(arena, XLNET_CHUNK * 3 * width, sizeof *timeline->qkv);
     timeline->heads = arena_take(arena, XLNET_CHUNK * width, sizeof *timeline->heads);
     timeline->inner = arena_take(arena, XLNET_CHUNK * d_inner, sizeof *timeline->inner);
+    timeline->segment = arena_take(arena, tgt_len, sizeof *timeline->segment);
     if (net->network.head == TXL_HEAD_NONE)
         return;
-    timeline->segment = arena_take(arena, tgt_len, sizeof *timeline->segment);
     timeline->pair = arena_take(arena, XLNET_CHUNK * 2 * d_model, sizeof *timeline->pair);
     timeline->results = arena_take(arena, XLNET_CHUNK * d_model, sizeof *timeline->results);
 }

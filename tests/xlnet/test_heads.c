@@ -437,8 +437,8 @@ TEST(a_model_may_have_both) {
         assert_good(txl_session_score(s, ids, 1, ids + 1, nats, &error), &error);
         assert_true(txl_model_is_language_model(model));
         if (k == 0) {
-            assert_refused(txl_session_hidden(s, inputs, 1, logits, &error), TXL_UNSUPPORTED,
-                           &error, "a language model without a head");
+            assert_refused(txl_session_classify_tokens(s, inputs, 1, logits, &error),
+                           TXL_UNSUPPORTED, &error, "its head is \"none\"");
         } else {
             assert_good(txl_session_classify_tokens(s, inputs, 1, logits, &error), &error);
             assert_good(txl_session_classify_tokens(s, inputs + 1, 1, part, &error), &error);
