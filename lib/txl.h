@@ -7,6 +7,8 @@
  *   txl_history  the ids of a text, for sampling that avoids repetition.
  *   txl_memory   a snapshot of a session.
  *   txl_trainer  a model in training on a text.
+ *   txl_head_trainer
+ *                a classifier's head in training on texts with labels.
  *   txl_learner  a model that learns from the text that it scores.
  *   txl_compressor, txl_decompressor
  *                texts to few bytes and back.
@@ -510,7 +512,8 @@ typedef struct txl_input {
     uint64_t reserved[2];
 } txl_input;
 
-/* The rows after the last layer, hidden[N, d_model] for N ids of all inputs.  Of any head. */
+/* The rows after the last layer, hidden[N, d_model] for N ids of all inputs.  Of any XLNet, with a
+ * head or without. */
 TXL_API txl_status txl_session_hidden(txl_session *session, const txl_input *inputs, size_t n,
                                       float *hidden, txl_error *error);
 
@@ -989,6 +992,68 @@ TXL_API uint64_t txl_trainer_steps(const txl_trainer *trainer);
 /* The model as trained so far.  Between two steps it may be scored, sampled from and written; the
  * next step changes it.  It lives as long as the trainer. */
 TXL_API const txl_model *txl_trainer_model(txl_trainer *trainer);
+
+/* ---- Training a head: XLNet --------------------------------------------------------------- */
+
+/* Trains a head for sequence classification on the rows of a body, an XLNet, that stays as it is:
+ *     logits = L tanh(S x + s) + l
+ * where x[d_model] is the last of an input's rows (txl_session_hidden), of <cls>.  S and L begin
+ * with normal numbers of deviation 0.02, s and l with 0.  Arithmetic is in f32.  Set every member;
+ * zero is a default of `threads`, `decay` and `seed` alone. */
+typedef struct txl_head_training {
+    int n_label;    /* 2 to 65,536 */
+    int batch;      /* rows of a step, at most */
+    double rate;    /* Adam's */
+    double epsilon; /* Adam's, above 0 */
+    double decay;   /* L2: the loss has decay / 2 (|S|^2 + |L|^2) more */
+    uint64_t seed;  /* of the first weights */
+    int threads;    /* 0: one for each processor */
+    int padding;    /* 0 */
+    uint64_t reserved[4];
+} txl_head_training;
+
+typedef struct txl_head_trainer txl_head_trainer;
+
+/* The width of a network's rows. */
+TXL_API int txl_model_d_model(const txl_model *model);
+
+/* Makes a trainer of a head for the model.  A Transformer-XL is TXL_UNSUPPORTED. */
+TXL_API txl_status txl_head_trainer_new(const txl_model *model, const txl_head_training *training,
+                                        txl_head_trainer **trainer, txl_error *error);
+TXL_API void txl_head_trainer_free(txl_head_trainer *trainer); /* NULL is fine */
+
+/* Takes one step of Adam on rows[n, d_model], whose labels are labels[n].  *nats receives the mean
+ * of -log P(label) before it.  If that is not finite the step updates nothing, and is TXL_FORMAT.
+ */
+TXL_API txl_status txl_head_trainer_step(txl_head_trainer *trainer, const float *rows,
+                                         const int32_t *labels, size_t n, double *nats,
+                                         txl_error *error);
+
+/* logits[n, n_label] of rows[n, d_model]. */
+TXL_API void txl_head_trainer_logits(txl_head_trainer *trainer, const float *rows, size_t n,
+                                     float *logits);
+
+/* Keeps a copy of the head as the best so far; it replaces an earlier copy. */
+TXL_API void txl_head_trainer_keep(txl_head_trainer *trainer);
+
+/* Writes `model`, which was opened from a file, with the kept head in the place of any other;
+ * everything else is copied as that file has it.  labels[n_label] are UTF-8, 1 to 255 bytes each,
+ * without control characters. */
+TXL_API txl_status txl_head_trainer_write_kept(const txl_head_trainer *trainer,
+                                               const txl_model *model, const char *const *labels,
+                                               const char *path, int threads, txl_error *error);
+
+/* Rows are what takes long.  Writes those computed so far, rows[n, width], and `note`, a text of
+ * the caller's.  The file at `path` is replaced as a whole or not at all. */
+TXL_API txl_status txl_rows_save(const char *path, const char *note, const float *rows, size_t n,
+                                 size_t width, txl_error *error);
+
+/* Such a file, read and checked.  What the functions return lives as long as it. */
+typedef struct txl_rows txl_rows;
+TXL_API txl_status txl_rows_open(const char *path, txl_rows **rows, txl_error *error);
+TXL_API const char *txl_rows_note(const txl_rows *rows);
+TXL_API const float *txl_rows_get(const txl_rows *rows, size_t *n, size_t *width);
+TXL_API void txl_rows_free(txl_rows *rows); /* NULL is fine */
 
 /* ---- Dynamic evaluation ------------------------------------------------------------------- */
 

@@ -72,8 +72,8 @@ bool setting_is_name(const char *text);
 bool setting_is_label(const char *text);
 #define SETTING_NAME_RULE                                                                          \
     "1 to " TEXT_OF(MAX_MODEL_NAME) " bytes of UTF-8 without control characters"
-#define SETTING_LABELS_RULE                                                                        \
-    "1 to 65,536 names, each 1 to 255 bytes of UTF-8 without control characters"
+#define SETTING_LABEL_RULE "1 to 255 bytes of UTF-8 without control characters"
+#define SETTING_LABELS_RULE "1 to 65,536 names, each " SETTING_LABEL_RULE
 
 /* The index of the word that `text` is, or -1; `text` may be NULL. */
 int setting_word(const char *(*spelling)(uint32_t number), const char *text);

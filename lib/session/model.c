@@ -250,6 +250,10 @@ const char *txl_model_settings_json(const txl_model *model) {
     return model->weights->settings;
 }
 
+int txl_model_d_model(const txl_model *model) {
+    return (int)model->network->bands.d_model;
+}
+
 txl_kind txl_model_kind(const txl_model *model) {
     return model->vocabulary.kind;
 }

@@ -35,6 +35,19 @@ struct random_model;
 txl_status model_make(const char *settings_json, const struct random_model *how, txl_model **model,
                       txl_error *error);
 
+/* A head for sequence classification: logits = L tanh(S x + s) + l, x being an input's last row. */
+struct sequence_head {
+    int n_label;
+    const char *const *labels;           /* [n_label] */
+    const float *summary, *summary_bias; /* [d_model, d_model], [d_model] */
+    const float *logits, *logits_bias;   /* [n_label, d_model], [n_label] */
+};
+
+/* Writes the model with this head in the place of any other; all else is copied as the model's file
+ * stores it.  The model must be an XLNet that was opened from a file. */
+txl_status model_write_head(const txl_model *model, const struct sequence_head *head,
+                            const char *path, int threads, txl_error *error);
+
 /* Finds the row of a family, by name or by number. */
 
 /* The family of that name, or NULL. */

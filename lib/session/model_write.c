@@ -10,7 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEVEL = 1 }; /* zstd's: the fastest that saves space */
+enum {
+    LEVEL = 1,        /* zstd's: the fastest that saves space */
+    N_HEAD_TENSOR = 4 /* of a head for sequence classification */
+};
 
 struct tensor_source {
     const txl_model *model;
@@ -179,6 +182,111 @@ txl_status txl_model_write(const txl_model *model, const char *path, const char 
     if (!status)
         status = output_file_commit(&out, error);
     output_file_close(&out);
+    return status;
+}
+
+/* ---- With another head -------------------------------------------------------------------- */
+
+static const char HEAD[] = "head."; /* what the names of a head's tensors begin with */
+
+static bool is_of_head(const struct weights_tensor *t) {
+    return strncmp(t->name, HEAD, sizeof HEAD - 1) == 0;
+}
+
+/* The model's settings, with those of the head in the place of any other head's. */
+static char *settings_with_head(const txl_model *model, const struct sequence_head *head) {
+    static const char *const others[] = {"multi_label", "start_n_top", "end_n_top"};
+    json_t *settings = json_copy_object(model->json), *labels = json_array();
+    char *text = NULL;
+    bool good = settings && labels;
+    for (int i = 0; i < head->n_label && good; i++)
+        good = json_array_append_new(labels, json_string(head->labels[i])) == 0;
+    for (size_t i = 0; i < sizeof others / sizeof *others && good; i++)
+        json_object_del(settings, others[i]);
+    json_t *own = json_pack("{s:s, s:O, s:s, s:b, s:s}", "head", txl_head_name(TXL_HEAD_SEQUENCE),
+                            "labels", labels, "summary", "last", "summary_projected", true,
+                            "summary_activation", "tanh");
+    if (good && own && json_object_update(settings, own) == 0)
+        text = json_text(settings, JSON_INDENT(1));
+    json_decref(own);
+    json_decref(labels);
+    json_decref(settings);
+    return text;
+}
+
+/* Reads elements of a tensor in memory. */
+static txl_status read_memory(void *context, uint64_t first, size_t count, float *out,
+                              txl_error *error) {
+    (void)error;
+    memcpy(out, (const float *)context + first, count * sizeof *out);
+    return TXL_OK;
+}
+
+/* Lists the tensors of the body, then the head's; returns how many. */
+static size_t list_with_head(const txl_model *model, const struct sequence_head *head,
+                             struct weights_source *source) {
+    const struct weights *w = model->weights;
+    const uint64_t d_model = model->network->bands.d_model, n_label = (uint64_t)head->n_label;
+    const struct weights_source own[] = {{.name = "head.summary.weight",
+                                          .n_dim = 2,
+                                          .shape = {d_model, d_model},
+                                          .context = (void *)head->summary},
+                                         {.name = "head.summary.bias",
+                                          .n_dim = 1,
+                                          .shape = {d_model},
+                                          .context = (void *)head->summary_bias},
+                                         {.name = "head.logits.weight",
+                                          .n_dim = 2,
+                                          .shape = {n_label, d_model},
+                                          .context = (void *)head->logits},
+                                         {.name = "head.logits.bias",
+                                          .n_dim = 1,
+                                          .shape = {n_label},
+                                          .context = (void *)head->logits_bias}};
+    size_t n = 0;
+    for (size_t i = 0; i < w->n_tensor; i++) {
+        const struct weights_tensor *t = &w->tensor[i];
+        if (is_of_head(t))
+            continue;
+        source[n] =
+            (struct weights_source){.type = t->type, .n_dim = t->n_dim, .from = w, .copied = t};
+        snprintf(source[n].name, sizeof source[n].name, "%s", t->name);
+        memcpy(source[n++].shape, t->shape, sizeof t->shape);
+    }
+    for (size_t i = 0; i < N_HEAD_TENSOR; i++) {
+        source[n] = own[i];
+        source[n++].read = read_memory; /* f32, like all heads */
+    }
+    return n;
+}
+
+txl_status model_write_head(const txl_model *model, const struct sequence_head *head,
+                            const char *path, int threads, txl_error *error) {
+    const struct weights *w = model->weights;
+    if (w->n_block == 0)
+        return txl_fail(error, TXL_ARGUMENT, "%s: a model that is in no file gets no head",
+                        w->name);
+    for (int i = 0; i < head->n_label; i++)
+        if (!setting_is_label(head->labels[i]))
+            return txl_fail(error, TXL_ARGUMENT, "label %d is not " SETTING_LABEL_RULE, i);
+    struct weights_source *source = calloc(w->n_tensor + N_HEAD_TENSOR, sizeof *source);
+    char *settings = settings_with_head(model, head);
+    txl_status status = source && settings
+                            ? TXL_OK
+                            : txl_fail_memory(error, "the list of tensors",
+                                              (w->n_tensor + N_HEAD_TENSOR) * sizeof *source);
+    if (!status) {
+        const struct weights_contents contents = {.settings = settings,
+                                                  .vocabulary = w->vocabulary,
+                                                  .vocabulary_size = w->vocabulary_size,
+                                                  .source = source,
+                                                  .n_source = list_with_head(model, head, source),
+                                                  .level = LEVEL,
+                                                  .threads = threads};
+        status = weights_write(path, &contents, error);
+    }
+    free(source);
+    free(settings);
     return status;
 }
 

@@ -146,6 +146,8 @@ static txl_status read_description(txl_saved *s, txl_error *error) {
                                 (size_t)s->file.header.part[PART_DESCRIPTION].size, 0, &where);
     if (!s->description)
         return saved_not_unpacked(&s->file, &where, error);
+    if (json_object_get(s->description, "rows"))
+        return saved_damaged(&s->file, "the state of a head's training, not of a model's", error);
     if (json_unpack_ex(s->description, &where, 0,
                        "{s:{s:i, s:i, s:i, s:i, s:b, s:F, s:F, s:F, s:F, s:b, s:I, s:i, s:F}}",
                        "training", "batch", &how->batch, "tgt_len", &how->tgt_len, "mem_len",

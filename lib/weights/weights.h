@@ -236,6 +236,10 @@ struct weights_source {
     /* Sets *calibration, until the next call of any; to NULL: levels are the nearest. */
     txl_status (*calibrate)(void *context, const struct tile_calibration **calibration,
                             txl_error *error);
+    /* NULL, or the file whose tensor `copied` this is: its blocks are copied as they are stored,
+     * and nothing is read, rounded or calibrated. */
+    const struct weights *from;
+    const struct weights_tensor *copied;
 };
 
 struct weights_contents {

@@ -257,10 +257,33 @@ static txl_status round_matrix(struct writer *w, const struct weights_source *so
     return status;
 }
 
+/* Copies a block as it is stored, after those that wait in the slots. */
+static txl_status copy_block(struct writer *w, size_t t, uint64_t begin, txl_error *error) {
+    const struct weights_source *source = &w->contents->source[t];
+    const size_t most = weights_block_size(source->type);
+    struct layout_block block =
+        source->from->block[source->copied->first_block + (size_t)(begin / most)];
+    const uint8_t *bytes = source->from->data + block.offset;
+    txl_status status = flush_slots(w, error);
+    if (!status && XXH3_64bits(bytes, block.stored) != block.checksum)
+        status =
+            txl_fail(error, TXL_FORMAT, "%s: tensor %s, at byte %" PRIu64 " of the file: damaged",
+                     source->from->name, source->name, block.offset);
+    block.offset = weights_aligned(w->end);
+    if (!status)
+        status = output_file_write(w->out, bytes, block.stored, block.offset, error);
+    w->end = block.offset + block.stored;
+    w->block[w->done_block++] = block;
+    w->done_bytes += smaller(most, w->expanded[t] - begin);
+    return status;
+}
+
 /* Puts a block into a slot.  A block with scales needs those of all blocks before it, so these are
  * flushed first; and it is flushed at once, before the next matrix overwrites the scales. */
 static txl_status add_block(struct writer *w, size_t t, uint64_t begin, txl_error *error) {
     const struct weights_source *source = &w->contents->source[t];
+    if (source->from)
+        return copy_block(w, t, begin, error);
     size_t size = (size_t)smaller(weights_block_size(source->type), w->expanded[t] - begin);
     bool tiled = weights_in_tiles(source->type), alone = has_scales(source, begin + size);
     txl_status status = tiled && begin == 0 ? round_matrix(w, source, error)
@@ -309,9 +332,9 @@ static txl_status plan_tensors(struct writer *w, txl_error *error) {
         uint64_t size = weights_expanded_size(source->type, source->n_dim, record->shape);
         if (size == 0)
             return txl_fail(error, TXL_FORMAT, "tensor %s has an impossible shape", source->name);
-        if (source->type == WEIGHTS_Q8)
+        if (source->type == WEIGHTS_Q8 && !source->from)
             scales = larger(scales, size - weights_scales_offset(elements_end(source)));
-        if (weights_in_tiles(source->type))
+        if (weights_in_tiles(source->type) && !source->from)
             tiles = larger(tiles, size);
         w->expanded[t] = size;
         w->total_bytes += size;

@@ -45,6 +45,19 @@ static txl_status write_trained(txl_error *error) {
     return txl_model_write(txl_trainer_model(trainer), output, "f32", 1, error);
 }
 
+static txl_status write_rows(txl_error *error) {
+    static const float rows[4 * 8] = {1, 2, 3};
+    return txl_rows_save(output, "note", rows, 4, 8, error);
+}
+
+static txl_status read_rows(txl_error *error) {
+    txl_rows *rows;
+    txl_status status = txl_rows_open(output, &rows, error);
+    if (!status)
+        txl_rows_free(rows);
+    return status;
+}
+
 static txl_status read_training(txl_error *error) {
     txl_saved *saved;
     txl_status status = txl_saved_open(output, &saved, error);
@@ -177,6 +190,7 @@ TEST(writing) {
     check_writing("save", write_memory);
     check_writing("save a training", write_training);
     check_writing("write what was trained", write_trained);
+    check_writing("save rows", write_rows);
     unlink(output);
 }
 
@@ -214,6 +228,7 @@ TEST(full_disk) {
     check_full_disk("save", write_memory);
     check_full_disk("save a training", write_training);
     check_full_disk("write what was trained", write_trained);
+    check_full_disk("save rows", write_rows);
     unlink(output);
 }
 
@@ -248,6 +263,8 @@ TEST(reading) {
     check_reading("load", read_memory);
     assert_int_equal(write_training(&error), TXL_OK);
     check_reading("go on with a training", read_training);
+    assert_int_equal(write_rows(&error), TXL_OK);
+    check_reading("go on with rows", read_rows);
     unlink(output);
 }
 

@@ -487,6 +487,38 @@ static txl_status train(const void *context, uint64_t *result, txl_error *error)
     return status;
 }
 
+/* A head, its file, and its rows in a file and back. */
+static txl_status train_head(const void *context, uint64_t *result, txl_error *error) {
+    const txl_model *body = context;
+    const char *const labels[] = {"a", "b"};
+    const txl_head_training how = {
+        .n_label = 2, .batch = 2, .rate = 1e-3, .epsilon = 1e-8, .threads = 2};
+    static float rows[2 * 1024];
+    const int32_t label[] = {0, 1};
+    txl_head_trainer *trainer;
+    txl_rows *back;
+    double nats;
+    *result = 0;
+    txl_status status = txl_head_trainer_new(body, &how, &trainer, error);
+    if (status)
+        return status;
+    rows[3] = 1;
+    status = txl_head_trainer_step(trainer, rows, label, 2, &nats, error);
+    txl_head_trainer_keep(trainer);
+    if (!status)
+        status = txl_head_trainer_write_kept(trainer, body, labels, output, 2, error);
+    if (!status)
+        status = txl_rows_save(saved, "note", rows, 2, 8, error);
+    if (!status)
+        status = txl_rows_open(saved, &back, error);
+    if (!status)
+        txl_rows_free(back);
+    if (status)
+        unlink(output); /* it was complete */
+    txl_head_trainer_free(trainer);
+    return status;
+}
+
 /* A new model, of a vocabulary that is packed for it. */
 static txl_status begin(const void *settings, uint64_t *result, txl_error *error) {
     const txl_spelling symbols[] = {{"<unk>", 5}, {"<eos>", 5}, {"a", 1}, {"b", 1}};
@@ -518,6 +550,9 @@ TEST(training) {
     fail_each("train", train, c.model, 400);
     case_close(&c);
     fail_each("begin", begin, settings, 200);
+    case_open(&c, "xlnet/base-zip", "q8", -1);
+    fail_each("train a head", train_head, c.model, 200);
+    case_close(&c);
 }
 
 /* ---- Text --------------------------------------------------------------------------------- */

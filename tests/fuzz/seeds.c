@@ -333,6 +333,16 @@ static void make_states(const struct seeds *s) {
         }
         txl_ids_free(ids);
     }
+    static const float rows[3 * 2] = {1, -2, 3};
+    for (size_t n = 0; n < 4; n += 3) {
+        size_t size;
+        txl_error error;
+        const char *path = fuzz_write("seed.state", NULL, 0);
+        fuzz_require_ok(txl_rows_save(path, "{\"a\":1}", rows, n, 2, &error), &error);
+        uint8_t *bytes = fuzz_read(path, &size);
+        take(s, bytes, size);
+        free(bytes);
+    }
 }
 
 /* ---- Text ---------------------------------------------------------------------------- */
