@@ -28,11 +28,6 @@ struct known_models {
     size_t n;
 };
 
-/* Bytes with commas between thousands. */
-struct grouped {
-    char text[28];
-};
-
 struct transfer {
     txl_compressor *compressor; /* either of the two, which transfer_run feeds */
     txl_decompressor *decompressor;
@@ -178,20 +173,6 @@ static void known_models_close(struct known_models *known) {
 }
 
 /* ---- One file on its way through a compressor or decompressor ------------------------------ */
-
-static struct grouped grouped(uint64_t number) {
-    struct grouped to;
-    char digits[24];
-    const int n = snprintf(digits, sizeof digits, "%" PRIu64, number);
-    size_t length = 0;
-    for (int i = 0; i < n; i++) {
-        if (i > 0 && (n - i) % 3 == 0)
-            to.text[length++] = ',';
-        to.text[length++] = digits[i];
-    }
-    to.text[length] = '\0';
-    return to;
-}
 
 /* The share as a percentage, of 0 bytes 0. */
 static double percentage(uint64_t stored, uint64_t text) {
@@ -349,11 +330,11 @@ static void transfer_lost(void *context, uint64_t begin, uint64_t end, const cha
     if (end == UINT64_MAX) {
         transfer->lost_more = true;
         terminal_error("%s: lost from byte %s of the text: %s", transfer->input.name,
-                       grouped(begin).text, why);
+                       grouped((double)begin, 0).text, why);
     } else if (end > begin) {
         transfer->lost = add(transfer->lost, end - begin);
         terminal_error("%s: lost bytes %s to %s of the text: %s", transfer->input.name,
-                       grouped(begin).text, grouped(end - 1).text, why);
+                       grouped((double)begin, 0).text, grouped((double)(end - 1), 0).text, why);
     } else {
         terminal_error("%s: %s", transfer->input.name, why);
     }
@@ -534,8 +515,8 @@ static void print_list(const struct transfer *t) {
                  t->last.checksum);
     output_line("%s: %.1f %% (%s -> %s bytes), frames %" PRIu64 ", streams %" PRIu64
                 ", tgt_len %d, mem_len %d, arithmetic %d, form %s, model %s",
-                t->input.name, percentage(t->stored, t->text), grouped(t->text).text,
-                grouped(t->stored).text, t->frames, t->streams, t->last.settings.tgt_len,
+                t->input.name, percentage(t->stored, t->text), grouped((double)t->text, 0).text,
+                grouped((double)t->stored, 0).text, t->frames, t->streams, t->last.settings.tgt_len,
                 t->last.settings.mem_len, t->last.arithmetic, forms[t->last.mixing], model);
 }
 
@@ -546,15 +527,15 @@ static void print_result(const struct run *run, const struct transfer *t) {
     if (o->list || o->common.quiet)
         return;
     if (t->lost > 0 || t->lost_more)
-        terminal_line("%s: %s of %s%s bytes", t->input.name, grouped(t->written).text,
-                      t->lost_more ? "at least " : "", grouped(t->text).text);
+        terminal_line("%s: %s of %s%s bytes", t->input.name, grouped((double)t->written, 0).text,
+                      t->lost_more ? "at least " : "", grouped((double)t->text, 0).text);
     else if (o->test)
-        terminal_line("%s: OK (%s bytes)", t->input.name, grouped(t->text).text);
+        terminal_line("%s: OK (%s bytes)", t->input.name, grouped((double)t->text, 0).text);
     else if (run->decompresses)
-        terminal_line("%s: %s bytes", t->input.name, grouped(t->text).text);
+        terminal_line("%s: %s bytes", t->input.name, grouped((double)t->text, 0).text);
     else
         terminal_line("%s: %.1f %% (%s -> %s bytes)", t->input.name, percentage(t->stored, t->text),
-                      grouped(t->text).text, grouped(t->stored).text);
+                      grouped((double)t->text, 0).text, grouped((double)t->stored, 0).text);
 }
 
 /* Removes an input, unless the output lacks a part of it, or is gone, as in a pipe or a device. */

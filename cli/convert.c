@@ -88,10 +88,32 @@ static void translate_options(const struct convert_command_options *given,
         options->dynamic_lr = given->dynamic_lr;
 }
 
-static void print_summary(const char *output, double seconds) {
+/* On a terminal: what was recognised, its size, and what may come next. */
+static void print_brief(const char *source, const char *output, long long bytes, double seconds) {
+    struct convert_description description = {.settings = NULL};
+    txl_error error;
+    if (!model_is_built_in(source) && isatty(STDERR_FILENO))
+        convert_describe(source, &description, &error);
+    json_t *settings = description.settings ? json_loads(description.settings, 0, NULL) : NULL;
+    const char *family = "", *head = "", *next = "ppl";
+    int n_layer = 0, d_model = 0;
+    json_unpack(settings, "{s:s, s:i, s:i, s?s}", "family", &family, "n_layer", &n_layer, "d_model",
+                &d_model, "head", &head);
+    if (strcmp(family, "xlnet") == 0)
+        next = *head == '\0' ? "fill" : strncmp(head, "question", 8) == 0 ? "answer" : "classify";
+    if (n_layer > 0)
+        terminal_brief("%s: recognised %s%s%s, %d layers of %d", source, family, *head ? ", " : "",
+                       head, n_layer, d_model);
+    terminal_brief("%s: %s bytes, %.2f seconds; next: txl %s --model %s FILE", output,
+                   grouped((double)bytes, 0).text, seconds, next, output);
+    json_decref(settings);
+    convert_description_free(&description);
+}
+
+static void print_summary(const char *source, const char *output, double seconds) {
     struct stat status;
     long long bytes = stat(output, &status) == 0 ? (long long)status.st_size : 0;
-    terminal_brief("%s: %lld bytes, %.2f seconds", output, bytes, seconds);
+    print_brief(source, output, bytes, seconds);
     terminal_summary("bytes=%lld seconds=%.2f output=%s", bytes, seconds, output);
 }
 
@@ -299,7 +321,7 @@ static int convert_source(const char *source, const struct convert_command_optio
         return status == TXL_STOPPED ? signals_status() : STATUS_FAILURE;
     if (replaces)
         terminal_note("%s existed and was replaced", given->output);
-    print_summary(given->output, terminal_seconds() - progress.start);
+    print_summary(source, given->output, terminal_seconds() - progress.start);
     return STATUS_OK;
 }
 

@@ -150,6 +150,25 @@ double terminal_seconds(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+struct grouped grouped(double number, int decimals) {
+    struct grouped to;
+    char digits[40];
+    size_t length = 0;
+    if (!(fabs(number) < 1e15)) {
+        snprintf(to.text, sizeof to.text, "%.2e", number);
+        return to;
+    }
+    int n = snprintf(digits, sizeof digits, "%.*f", decimals, number);
+    int whole = (int)strcspn(digits, ".");
+    for (int i = 0; i < n; i++) {
+        if (i > 0 && i < whole && (whole - i) % 3 == 0 && digits[i - 1] != '-')
+            to.text[length++] = ',';
+        to.text[length++] = digits[i];
+    }
+    to.text[length] = '\0';
+    return to;
+}
+
 /* ---- Progress ----------------------------------------------------------------------------- */
 
 void progress_start(struct progress *progress, const char *task, const char *unit) {

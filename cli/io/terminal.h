@@ -84,4 +84,11 @@ static inline const char *plural(uint64_t n) {
     return n == 1 ? "" : "s";
 }
 
+/* A number for people, with commas between thousands: 12,345.68; from 1e15 on, where a double has
+ * no more digits, 1.82e+67. */
+struct grouped {
+    char text[40];
+};
+struct grouped grouped(double number, int decimals);
+
 #endif

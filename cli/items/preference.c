@@ -332,16 +332,18 @@ json_t *preference_to_json(const struct preference *p) {
     return output_json_if(good, o);
 }
 
-/* "in 75.00 % +/- 9.68 of 20 items (95 %: 53.13 to 88.81), 5 ties, on average by 0.4321 +/- 0.1234
- * nats" */
+/* "in 15 of 20 items (95 % interval 53 to 89 %), 5 ties, on average by 0.43 nats (standard error
+ * 0.12)" */
 static bool print_counts(const char *who, const struct preference_counts *c) {
     const struct interval interval = interval_of(c);
-    return output_line("%s in %.2f %%%s of %" PRIu64 " item%s (95 %%: %.2f to %.2f), %" PRIu64
-                       " %s, on average by %.4f%s nats",
-                       who, 100 * share_of(c), score_spread(100 * standard_error(c), 2).text,
-                       c->pairs, plural(c->pairs), 100 * interval.low, 100 * interval.high, c->ties,
-                       c->ties == 1 ? "tie" : "ties", c->difference.mean,
-                       score_spread(score_standard_error(&c->difference), 4).text);
+    const struct estimate by = estimate(c->difference.mean, score_standard_error(&c->difference));
+    char ties[48] = "";
+    if (c->ties > 0)
+        snprintf(ties, sizeof ties, ", %" PRIu64 " tie%s", c->ties, plural(c->ties));
+    return output_line("%s in %" PRIu64 " of %" PRIu64
+                       " item%s (95 %% interval %.0f to %.0f %%)%s, on average by %s nats%s",
+                       who, c->preferred, c->pairs, plural(c->pairs), 100 * interval.low,
+                       100 * interval.high, ties, by.value, by.error);
 }
 
 bool preference_print(const struct preference *p, const char *name) {
@@ -352,7 +354,7 @@ bool preference_print(const struct preference *p, const char *name) {
     if (p->all.pairs == 0)
         return output_line("%s: no item has both %.*s and %.*s%s", name, (int)p->n_a, p->a,
                            (int)p->n_b, p->b, region);
-    if (asprintf(&who, "%s: %.*s has fewer nats than %.*s%s", name, (int)p->n_a, p->a, (int)p->n_b,
+    if (asprintf(&who, "%s: %.*s is more likely than %.*s%s", name, (int)p->n_a, p->a, (int)p->n_b,
                  p->b, region) < 0)
         return output_lacks_memory();
     good = print_counts(who, &p->all);

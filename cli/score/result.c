@@ -13,6 +13,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include <uniwidth.h>
 
 /* ---- The run ------------------------------------------------------------------------------ */
 
@@ -185,11 +187,6 @@ json_t *result_to_json(const struct setup *setup, const struct result *result) {
     return output_json_if(good, o);
 }
 
-/* A number as a line shows it. */
-struct figure {
-    char text[32];
-};
-
 /* ---- Text --------------------------------------------------------------------------------- */
 
 const char *result_name(const struct result *result) {
@@ -198,77 +195,158 @@ const char *result_name(const struct result *result) {
     return strcmp(result->file, "-") == 0 ? "standard input" : result->file;
 }
 
-/* exp(nats), which may be more than fits into a line, or into a number: 14.250 or 1.82e+67. */
-static struct figure exponential(double nats) {
-    struct figure figure;
-    const double most = 34.538776394910684; /* ln 1e15: a double has no more digits */
-    double power = floor(nats / 2.302585092994045684);
-    double mantissa = exp(nats - power * 2.302585092994045684);
-    if (nats < most)
-        snprintf(figure.text, sizeof figure.text, "%.3f", exp(nats));
-    else if (mantissa >= 9.995)
-        snprintf(figure.text, sizeof figure.text, "1.00e+%.0f", power + 1);
-    else
-        snprintf(figure.text, sizeof figure.text, "%.2fe+%.0f", mantissa, power);
-    return figure;
+/* exp(nats) with a decimal or two; it may be more than a double holds: 14.2, 1,234.5, 1.82e+667. */
+static struct grouped exponential(double nats) {
+    struct grouped to;
+    const double value = exp(nats), power = floor(nats / 2.302585092994045684);
+    if (isfinite(value))
+        return grouped(value, value < 9.995 ? 2 : value < 999999 ? 1 : 0);
+    snprintf(to.text, sizeof to.text, "%.2fe+%.0f", exp(nats - power * 2.302585092994045684),
+             power);
+    return to;
 }
 
-/* "hound.txt: 1.72150 bits per character +/- 0.00412, perplexity 3.298, 316736 tokens scored"; for
- * pieces with word_perplexity, and with the first number as it is without <unk> where there are
- * any.  `by` and `other` go on with the name. */
-static bool print_score(const struct setup *setup, const struct result *result, const char *by,
-                        const char *other, const struct score *score) {
-    const struct headline headline = make_headline(setup, result, score);
-    const char *name = result_name(result);
+/* The lines of one result: the first begins with its name, the others below what follows it, or all
+ * are below a name that is long. */
+struct block {
+    const char *name; /* NULL: it has been printed */
+    int indent;
+};
+
+__attribute__((format(printf, 2, 3))) static bool print_line(struct block *block,
+                                                             const char *format, ...) {
+    enum { LONG = 40 };
+    char *text;
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vasprintf(&text, format, arguments);
+    va_end(arguments);
+    if (length < 0)
+        return output_lacks_memory();
+    bool good = true;
+    if (block->name) {
+        int width = u8_strwidth((const uint8_t *)block->name, "UTF-8");
+        block->indent = width <= LONG ? width + 3 : 4;
+        good = width <= LONG ? output_line("%s   %s", block->name, text)
+                             : output_line("%s", block->name) && output_line("    %s", text);
+        block->name = NULL;
+    } else {
+        good = output_line("%*s%s", block->indent, "", text);
+    }
+    free(text);
+    return good;
+}
+
+/* "1.308 bits per character (standard error 0.019)"; the number as it is without <unk> follows
+ * where there are any. */
+static bool print_headline(struct block *block, const struct setup *setup,
+                           const struct result *result) {
+    const struct score *score = &result->score;
+    const struct headline headline = result_headline(setup, result);
+    const struct estimate shown = estimate(headline.value, headline.error);
     const uint64_t unknown = score->predicted - score->known.predicted;
-    const bool all = unknown == 0 || score->known.predicted == 0;
-    double nats = nats_per_token(score);
-    const struct spread spread = score_spread(headline.error, headline.is_perplexity ? 3 : 5);
-    char known[96] = "", words[64] = "";
-    if (!all && score == &result->score)
-        snprintf(known, sizeof known,
-                 headline.is_perplexity ? " (%.3f without %" PRIu64 " <unk>)"
-                                        : " (%.5f without %" PRIu64 " <unk>)",
-                 headline.is_perplexity ? exp(score->known.nats / (double)score->known.predicted)
-                                        : known_bits_per_character(setup, score),
-                 unknown);
-    if (headline.is_perplexity)
-        return output_line("%s%s%s: perplexity %.3f%s%s, %.5f nats per token, %" PRIu64
-                           " token%s scored",
-                           name, by, other, headline.value, spread.text, known, nats,
-                           score->predicted, plural(score->predicted));
-    if (setup->pieces && result->score.share.words > 0)
-        snprintf(words, sizeof words, ", %s per word",
-                 exponential(score->nats / (double)result->score.share.words).text);
-    return output_line("%s%s%s: %.5f bits per character%s%s, perplexity %s%s, %" PRIu64
-                       " token%s scored",
-                       name, by, other, headline.value, spread.text, known, exponential(nats).text,
-                       words, score->predicted, plural(score->predicted));
+    char known[96] = "";
+    if (unknown > 0 && score->known.predicted > 0) {
+        const double rest = headline.is_perplexity
+                                ? exp(score->known.nats / (double)score->known.predicted)
+                                : known_bits_per_character(setup, score);
+        snprintf(known, sizeof known, ", %s without %" PRIu64 " unknown token%s",
+                 estimate(rest, headline.error).value, unknown, plural(unknown));
+    }
+    return print_line(block,
+                      headline.is_perplexity ? "perplexity %s%s%s" : "%s bits per character%s%s",
+                      shown.value, shown.error, known);
 }
 
-/* Prints the difference, which comes before the numbers of either model. */
-static bool print_difference(const struct result *result) {
+/* "perplexity 150.2 per word, 21.9 per subword" */
+static bool print_perplexity(struct block *block, const struct setup *setup,
+                             const struct result *result) {
+    const struct score *score = &result->score;
+    const double nats = nats_per_token(score);
+    if (result_headline(setup, result).is_perplexity)
+        return print_line(block, "%.3f nats per token", nats);
+    if (!setup->pieces)
+        return print_line(block, "perplexity %s per token", exponential(nats).text);
+    if (score->share.words == 0)
+        return print_line(block, "perplexity %s per subword", exponential(nats).text);
+    return print_line(block, "perplexity %s per word, %s per subword",
+                      exponential(score->nats / (double)score->share.words).text,
+                      exponential(nats).text);
+}
+
+/* "3,706 subwords = 2,283 words = 12,620 characters; the first subword is not scored" */
+static bool print_counts(struct block *block, const struct setup *setup,
+                         const struct result *result) {
+    const struct share *share = &result->score.share;
+    const uint64_t predicted = result->score.predicted,
+                   left = result->tokens > predicted ? result->tokens - predicted : 0;
+    const char *unit = setup->pieces ? "subword" : "token";
+    char words[64] = "", characters[64] = "", rest[96] = "";
+    if (!setup->ids && share->words > 0)
+        snprintf(words, sizeof words, " = %s word%s", grouped((double)share->words, 0).text,
+                 plural(share->words));
+    if (!setup->ids && share->characters > 0)
+        snprintf(characters, sizeof characters, " = %s character%s",
+                 grouped((double)share->characters, 0).text, plural(share->characters));
+    if (left == 1 && result->file)
+        snprintf(rest, sizeof rest, "; the first %s is not scored", unit);
+    else if (left > 0)
+        snprintf(rest, sizeof rest, "; %s more %s not scored", grouped((double)left, 0).text,
+                 left == 1 ? "is" : "are");
+    return print_line(block, "%s %s%s%s%s%s", grouped((double)predicted, 0).text, unit,
+                      plural(predicted), words, characters, rest);
+}
+
+/* "built-in (q8), segment 128, memory 192, no clamp; 2,781 subwords/s" */
+static bool print_settings(struct block *block, const struct setup *setup,
+                           const struct result *result) {
+    static const char *const ways[][2] = {{"items", ", each text alone"},
+                                          {"lines", ", each line alone"},
+                                          {"sliding", ", in a sliding window"},
+                                          {"both-sides", ", from both sides"}};
+    const char *type = "", *way = "";
+    char clamp[32] = "no clamp";
+    int tgt_len = 0, mem_len = 0, clamp_len = -1;
+    json_unpack(setup->model.settings, "{s:s, s:i, s:i, s:i}", "type", &type, "tgt_len", &tgt_len,
+                "mem_len", &mem_len, "clamp_len", &clamp_len);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        if (strcmp(setup->mode, ways[i][0]) == 0)
+            way = ways[i][1];
+    if (clamp_len >= 0)
+        snprintf(clamp, sizeof clamp, "clamp %d", clamp_len);
+    return print_line(
+        block, "%s (%s), segment %d, memory %d, %s%s%s; %s %ss/s", setup->model.name, type, tgt_len,
+        mem_len, clamp, way, setup->dynamic ? ", learning as it reads" : "",
+        grouped(result_tokens_per_second(result), 0).text, setup->pieces ? "subword" : "token");
+}
+
+/* What the two models differ by, and the other's number. */
+static bool print_comparison(struct block *block, const struct setup *setup,
+                             const struct result *result) {
     const struct divergence *d = &result->divergence;
-    const double n = (double)d->difference.predicted;
-    return output_line("%s: difference %+.6f%s nats per token, KL divergence %.6f",
-                       result_name(result), d->difference.mean,
-                       score_spread(score_standard_error(&d->difference), 6).text, d->kl / n) &&
-           output_line(
-               "%s: same most likely token %.2f %%, largest difference %+.5f at token %" PRIu64,
-               result_name(result), 100 * (double)d->agreed / n, d->largest, d->largest_index);
+    const double n = (double)d->difference.predicted, mean = d->difference.mean;
+    const struct estimate difference = estimate(fabs(mean), score_standard_error(&d->difference));
+    const struct headline other = make_headline(setup, result, &d->other);
+    const struct estimate shown = estimate(other.value, other.error);
+    return print_line(block, "difference %c%s nats per token%s, KL divergence %.6f",
+                      mean < 0 ? '-' : '+', difference.value, difference.error, d->kl / n) &&
+           print_line(block,
+                      "same most likely token %.2f %%, largest difference %+.5f at token %" PRIu64,
+                      100 * (double)d->agreed / n, d->largest, d->largest_index) &&
+           print_line(block,
+                      other.is_perplexity ? "by %s: perplexity %s%s"
+                                          : "by %s: %s bits per character%s",
+                      setup->other.name, shown.value, shown.error);
 }
 
 bool result_print_text(const struct setup *setup, const struct result *result) {
-    return (!setup->other.name || print_difference(result)) &&
-           print_score(setup, result,
-                       setup->dynamic      ? ", learning as it reads"
-                       : setup->both_sides ? ", from both sides"
-                                           : "",
-                       "", &result->score) &&
-           (!setup->other.name ||
-            print_score(setup, result, ", by ", setup->other.name, &result->divergence.other)) &&
-           (!setup->published || output_line("%s: the paper has %s, on its test set",
-                                             result_name(result), setup->published)) &&
+    struct block block = {.name = result_name(result)};
+    return print_headline(&block, setup, result) && print_perplexity(&block, setup, result) &&
+           print_counts(&block, setup, result) &&
+           (!setup->other.name || print_comparison(&block, setup, result)) &&
+           (!setup->published ||
+            print_line(&block, "the paper has %s, on its test set", setup->published)) &&
+           ((setup->several && result->file) || print_settings(&block, setup, result)) &&
            output_flush();
 }
 
@@ -305,8 +383,9 @@ static void print_other_summary(const struct setup *setup, const struct result *
                      setup->text, setup->other.summary);
 }
 
+/* Not where the lines of the result are on the terminal too. */
 static void print_brief(const struct setup *setup, const struct result *total) {
-    if (setup->in_table)
+    if (setup->in_table || isatty(STDOUT_FILENO))
         return;
     const struct headline headline = result_headline(setup, total);
     if (setup->other.name)

@@ -35,6 +35,7 @@ struct setup {
     bool words;            /* the symbols are words or pieces of them */
     bool pieces;           /* they are pieces */
     bool in_table;         /* results are rows of a table, which has no other lines */
+    bool several;          /* texts are scored, whose total states the settings */
     bool both_sides;       /* tokens are scored from both sides */
     bool ids;              /* the input was ids, so nothing can be unknown */
     bool replaces_unknown; /* else they are left out */

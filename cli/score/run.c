@@ -276,6 +276,7 @@ bool run_end_outputs(struct run *run, const char *name, bool learned) {
 
 int run_files(struct run *run, int n, int before, struct result *total) {
     int done = 0;
+    run->setup.several = n + before > 1;
     const int failed = score_each(run, n, &done, total) + before, all = n + before;
     if (failed > 0 && all > 1)
         terminal_note("%d of %d files could not be scored", failed, all);

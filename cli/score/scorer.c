@@ -2,6 +2,7 @@
 #include "scorer.h"
 #include "cli/io/output.h"
 #include "cli/io/signals.h"
+#include "cli/io/terminal.h"
 #include "lib/base/error.h"
 #include "way.h"
 #include "words.h"
@@ -51,11 +52,15 @@ bool score_error_shows(double error, int decimals) {
     return error >= 0.5 * pow(10, -decimals) && isfinite(error);
 }
 
-struct spread score_spread(double error, int decimals) {
-    struct spread spread = {""};
-    if (score_error_shows(error, decimals))
-        snprintf(spread.text, sizeof spread.text, " +/- %.*f", decimals, error);
-    return spread;
+struct estimate estimate(double value, double error) {
+    struct estimate shown = {"", ""};
+    int decimals = error > 0 ? (int)fmin(fmax(1 - floor(log10(error)), 0), 6) : 0;
+    const bool shows = score_error_shows(error, decimals);
+    if (shows)
+        snprintf(shown.error, sizeof shown.error, " (standard error %s)",
+                 grouped(error, decimals).text);
+    snprintf(shown.value, sizeof shown.value, "%s", grouped(value, shows ? decimals : 3).text);
+    return shown;
 }
 
 /* ---- The scorer --------------------------------------------------------------------------- */

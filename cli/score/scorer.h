@@ -43,11 +43,12 @@ double score_standard_error(const struct score *score);
  * would claim more than is known. */
 bool score_error_shows(double error, int decimals);
 
-/* " +/- 0.0412"; nothing where it does not show. */
-struct spread {
-    char text[48];
+/* An estimate for people, with as many decimals as show two digits of its standard error: "1.308"
+ * and " (standard error 0.019)"; three, and nothing, where no error shows. */
+struct estimate {
+    char value[40], error[64];
 };
-struct spread score_spread(double error, int decimals);
+struct estimate estimate(double value, double error);
 
 /* The place of a token in the text's source (txl_symbol). */
 struct place {

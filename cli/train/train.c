@@ -744,6 +744,7 @@ static void print_summary(const struct train *t) {
     char losses[96];
     describe_losses(t, " per character", losses, sizeof losses);
     terminal_brief("%" PRIu64 " step%s, %s: %s", steps, plural(steps), losses, t->options->output);
+    terminal_brief("next: txl generate --model %s", t->options->output);
     char before[48] = "";
     if (!isnan(t->run.before_nats)) /* in the unit of valid_bits */
         snprintf(before, sizeof before, " before_bits=%.4f",

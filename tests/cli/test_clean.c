@@ -1,7 +1,11 @@
-/* Harmless text stays unchanged, and harmful characters are replaced, however the text is cut. */
+/* Harmless text stays unchanged, and harmful characters are replaced, however the text is cut; and
+ * numbers as people read them. */
 #include "cli/io/clean.h"
+#include "cli/io/terminal.h"
+#include "cli/score/scorer.h"
 #include "tests/unit.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,6 +74,50 @@ TEST(json_spells_by_number) {
         free(json);
     }
     assert_null(clean_json(NULL));
+}
+
+TEST(thousands_are_parted) {
+    static const struct {
+        double number;
+        int decimals;
+        const char *text;
+    } numbers[] = {{0, 0, "0"},
+                   {999, 0, "999"},
+                   {1000, 0, "1,000"},
+                   {-999, 0, "-999"},
+                   {-123456, 0, "-123,456"},
+                   {1234567.891, 2, "1,234,567.89"},
+                   {999.99, 1, "1,000.0"},
+                   {12.3456, 6, "12.345600"},
+                   {999999999999999, 0, "999,999,999,999,999"},
+                   {1e15, 2, "1.00e+15"},
+                   {1.819e67, 0, "1.82e+67"},
+                   {INFINITY, 0, "inf"}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        assert_string_equal(grouped(numbers[i].number, numbers[i].decimals).text, numbers[i].text);
+}
+
+TEST(estimates_have_the_digits_that_their_errors_allow) {
+    static const struct {
+        double value, error;
+        const char *text;
+    } estimates[] = {{1.30810, 0.01908, "1.308 (standard error 0.019)"},
+                     {1.30810, 0.0996, "1.308 (standard error 0.100)"},
+                     {-5.52493, 0.7066, "-5.52 (standard error 0.71)"},
+                     {12345.6, 999.7, "12,346 (standard error 1,000)"},
+                     {20.25, 9.94, "20.2 (standard error 9.9)"},
+                     {20.25, 10, "20 (standard error 10)"},
+                     {3.25, 0.0000051, "3.250000 (standard error 0.000005)"},
+                     {3.25, 0.0000004, "3.250"},
+                     {3.25, 0, "3.250"},
+                     {1234.5678, NAN, "1,234.568"},
+                     {1234.5678, INFINITY, "1,234.568"}};
+    for (size_t i = 0; i < sizeof estimates / sizeof *estimates; i++) {
+        const struct estimate e = estimate(estimates[i].value, estimates[i].error);
+        char text[128];
+        snprintf(text, sizeof text, "%s%s", e.value, e.error);
+        assert_string_equal(text, estimates[i].text);
+    }
 }
 
 int main(void) {
