@@ -380,30 +380,15 @@ static bool flush(struct classify *c) {
 
 /* ---- Texts -------------------------------------------------------------------------------- */
 
-/* Cuts pieces from the right end, one at a time, from the longer of the two texts, from the second
- * where they are equal.  Returns how many. */
-static size_t cut_pieces(size_t room, size_t *a, size_t *b) {
-    const size_t before = *a + *b;
-    while (*a + *b > room)
-        --*(*a > *b ? a : b);
-    return before - *a - *b;
-}
-
 /* Adds the input of the encoded text, and of the other if `pair`. */
 static bool add_input(struct classify *c, struct item *item, bool pair) {
-    const size_t room = (size_t)c->heads.options->max_len - (pair ? 3 : 2);
-    size_t a = c->text.n, b = pair ? c->other.n : 0;
-    static const int32_t nothing;
-    item->cut += cut_pieces(room, &a, &b);
-    if (!inputs_add(&c->heads, &c->inputs, c->text.ids, a,
-                    !pair          ? NULL
-                    : c->other.ids ? c->other.ids
-                                   : &nothing,
-                    b))
-        return terminal_error("out of memory");
+    size_t cut;
+    if (!heads_add_input(&c->heads, &c->inputs, &c->text, pair ? &c->other : NULL, &item->n_piece,
+                         &cut))
+        return false;
+    item->cut += cut;
     item->n++;
     item->tokens += c->inputs.list[c->inputs.n - 1].n;
-    item->n_piece = a;
     return true;
 }
 
@@ -576,9 +561,7 @@ static int run(const struct command *command, void *values, struct operands *fil
 
 /* ---- The table ---------------------------------------------------------------------------- */
 
-#define CLASSIFY_MAX_LEN 512
-
-static const struct heads_options defaults = {.max_len = CLASSIFY_MAX_LEN, .compute = CHOICE_UNSET};
+static const struct heads_options defaults = {.max_len = HEADS_MAX_LEN, .compute = CHOICE_UNSET};
 
 #define PLACE(member) offsetof(struct heads_options, member)
 
@@ -596,8 +579,8 @@ static const struct option_row options[] = {
      "text=sentence1,pair=sentence2",
      .argument = "ROLE=NAME,..."},
     {"max-len", OPTION_INTEGER, PLACE(max_len),
-     "cut longer texts to N tokens, with those that end them",
-     .standard = TEXT_OF(CLASSIFY_MAX_LEN), .least = 1, .most = TXL_MAX_TGT_LEN},
+     "cut longer texts to N tokens, with those that end them", .standard = TEXT_OF(HEADS_MAX_LEN),
+     .least = 1, .most = TXL_MAX_TGT_LEN},
     BINARY_ROW,
     COMPUTE_ROW(PLACE(compute)),
     MODEL_ROW,

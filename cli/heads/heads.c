@@ -65,6 +65,10 @@ static bool open_file(struct heads *h, const char *path) {
                      !check_table(h, &h->items.tables[file->table])))
         return false;
     const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
+    if (!is_table && h->trains)
+        return terminal_error("%s: a table of texts and labels is expected, whose name ends in "
+                              ".csv, .tsv, .jsonl or .json",
+                              name);
     if (!is_table && h->answers && !o->question)
         return terminal_error("%s: no question; --question asks one", name);
     if (!is_table && h->head == TXL_HEAD_CHOICE)
@@ -82,20 +86,42 @@ static bool open_file(struct heads *h, const char *path) {
 int heads_check(const struct command *command, struct heads *h, const struct heads_options *o) {
     h->items.names.classifies = !h->answers;
     h->items.names.answers = h->answers;
+    h->items.names.labelled = h->trains;
     const char *wrong = items_names_parse(&h->items.names, &o->columns);
     if (wrong && h->items.names.lacks_memory) {
         terminal_error("out of memory");
         return STATUS_FAILURE;
     }
     if (wrong)
-        return options_wrong(command,
-                             "--columns '%s': ROLE=NAME is expected, each ROLE once: item, text or "
-                             "%s",
-                             wrong, h->answers ? "question" : "pair");
+        return options_wrong(
+            command, "--columns '%s': ROLE=NAME is expected, each ROLE once: item, text%s", wrong,
+            h->answers  ? " or question"
+            : h->trains ? ", pair or label"
+                        : " or pair");
     if (o->output && (o->json || o->logits))
         return options_wrong(command, "--output has rows, which --%s does not print",
                              o->json ? "json" : "logits");
     return OPTIONS_RUN;
+}
+
+/* The model to train a head for: any XLNet. */
+static bool open_body(struct heads *h) {
+    if (!model_open_any(&h->model, &h->options->common))
+        return false;
+    h->head = TXL_HEAD_SEQUENCE;
+    return model_sees_both_sides(&h->model) ||
+           terminal_error("%s: a Transformer-XL; a head is trained for an XLNet, which txl convert "
+                          "makes of a checkpoint",
+                          h->model.name);
+}
+
+static bool open_model(struct heads *h) {
+    if (h->trains)
+        return open_body(h);
+    if (!model_open_head(&h->model, &h->options->common, h->answers))
+        return false;
+    h->head = txl_model_head(h->model.handle);
+    return true;
 }
 
 bool heads_open(struct heads *h, const struct heads_options *o, const struct operands *files) {
@@ -103,9 +129,8 @@ bool heads_open(struct heads *h, const struct heads_options *o, const struct ope
     h->items.preference.region = -1;
     h->start = terminal_seconds();
     h->input.handle = -1;
-    if (!model_open_head(&h->model, &o->common, h->answers))
+    if (!open_model(h))
         return false;
-    h->head = txl_model_head(h->model.handle);
     h->sep = txl_model_id(h->model.handle, "<sep>", 5);
     h->cls = txl_model_id(h->model.handle, "<cls>", 5);
     h->sep = h->sep >= 0 ? h->sep : SEP;
@@ -309,6 +334,7 @@ static bool next_of_table(struct heads *h, struct items_table *table, struct rec
                              .row = table->row,
                              .text = items_table_value(table, ROLE_TEXT),
                              .other = option_value(h),
+                             .label = items_table_value(table, ROLE_LABEL),
                              .table = table};
         if (column != SIZE_MAX)
             r->other = items_table_cell(table, column);
@@ -476,6 +502,29 @@ bool inputs_add(const struct heads *h, struct inputs *inputs, const int32_t *a, 
     return true;
 }
 
+/* Cuts pieces from the right end, one at a time, from the longer of the two texts, from the second
+ * where they are equal.  Returns how many. */
+static size_t cut_pieces(size_t room, size_t *a, size_t *b) {
+    const size_t before = *a + *b;
+    while (*a + *b > room)
+        --*(*a > *b ? a : b);
+    return before - *a - *b;
+}
+
+bool heads_add_input(struct heads *h, struct inputs *inputs, const struct pieces *a,
+                     const struct pieces *b, size_t *n_a, size_t *cut) {
+    static const int32_t nothing;
+    size_t n_b = b ? b->n : 0;
+    *n_a = a->n;
+    *cut = cut_pieces((size_t)h->options->max_len - (b ? 3 : 2), n_a, &n_b);
+    return inputs_add(h, inputs, a->ids, *n_a,
+                      !b       ? NULL
+                      : b->ids ? b->ids
+                               : &nothing,
+                      n_b) ||
+           terminal_error("out of memory");
+}
+
 size_t inputs_together(const struct heads *h, const struct inputs *inputs, size_t first) {
     size_t n = 1, ids = inputs->list[first].n;
     while (first + n < inputs->n && inputs->list[first + n].n <= h->most - ids)
@@ -528,18 +577,22 @@ json_t *heads_reals(const float *numbers, size_t n, size_t apart) {
     return output_json_if(good, list);
 }
 
-int heads_finish(struct heads *h, bool good) {
-    const double seconds = terminal_seconds() - h->start;
-    const bool lacks = h->failed || h->lacks > 0;
-    good = (good || signals_stopped()) && !output_failed() && !(lacks && h->texts == 0);
-    if (good && h->table.file.stream) /* after a signal it has what was read until then */
-        good = outfile_commit(&h->table.file);
+void heads_note_cut(const struct heads *h) {
     if (h->cut > 0)
         terminal_note("%" PRIu64 " %s%s longer than --%s %" PRId64 " and %s cut", h->cut,
                       h->answers ? "question" : "text", h->cut == 1 ? " is" : "s are",
                       h->answers ? "max-question" : "max-len",
                       h->answers ? h->options->max_question : h->options->max_len,
                       h->cut == 1 ? "was" : "were");
+}
+
+int heads_finish(struct heads *h, bool good) {
+    const double seconds = terminal_seconds() - h->start;
+    const bool lacks = h->failed || h->lacks > 0;
+    good = (good || signals_stopped()) && !output_failed() && !(lacks && h->texts == 0);
+    if (good && h->table.file.stream) /* after a signal it has what was read until then */
+        good = outfile_commit(&h->table.file);
+    heads_note_cut(h);
     const int status = output_finish(signals_stopped()                     ? signals_status()
                                      : (good && !lacks) || output_closed() ? STATUS_OK
                                                                            : STATUS_FAILURE);

@@ -1,5 +1,6 @@
-/* What txl classify and txl answer have in common: they read texts, of tables, of lines or of whole
- * files, encode them, put inputs for the model's head together and run it over them. */
+/* What txl classify, txl answer and txl train --task have in common: they read texts, of tables, of
+ * lines or of whole files, encode them, put inputs for the model's head together and run it over
+ * them. */
 #ifndef CLI_HEADS_HEADS_H
 #define CLI_HEADS_HEADS_H
 
@@ -10,7 +11,7 @@
 /* The longest text. */
 #define HEADS_TEXT (64 << 20)
 
-/* The options of both commands; of one alone are those after `json`. */
+/* The options of the first two; of one alone are those after `json`. */
 struct heads_options {
     struct common_options common;
     struct string_list columns;
@@ -49,12 +50,14 @@ struct record {
     uint64_t row;     /* in it, from 1 */
     struct own_value text,
         other;                 /* other: the second text or the question; its text is NULL: none */
+    struct own_value label;    /* of txl train --task */
     struct items_table *table; /* that it is of, or NULL */
 };
 
 struct heads {
     const struct heads_options *options;
     bool answers; /* txl answer */
+    bool trains;  /* txl train --task: `model` needs no head, and texts are of tables */
     struct model model;
     txl_head head;
     txl_session *session;
@@ -86,8 +89,11 @@ struct heads {
     uint64_t lacks;                       /* records left out */
 };
 
-/* Takes --columns, with `answers` set, and checks the other options.  OPTIONS_RUN, or the status
- * after printing what is wrong. */
+/* The most tokens of an input, by default. */
+#define HEADS_MAX_LEN 512
+
+/* Takes --columns, with `answers` and `trains` set, and checks the other options.  OPTIONS_RUN, or
+ * the status after printing what is wrong. */
 int heads_check(const struct command *command, struct heads *heads,
                 const struct heads_options *options);
 
@@ -114,8 +120,16 @@ bool inputs_add(const struct heads *heads, struct inputs *inputs, const int32_t 
                 const int32_t *b, size_t n_b);
 void inputs_clear(struct inputs *inputs);
 
+/* Adds the input of an encoded text, and of another one unless that is NULL, cut to --max-len.  It
+ * has *n_a tokens of the text; *cut is how many went of both.  False with the error printed. */
+bool heads_add_input(struct heads *heads, struct inputs *inputs, const struct pieces *a,
+                     const struct pieces *b, size_t *n_a, size_t *cut);
+
 /* How many of the inputs from `first` on are read at once. */
 size_t inputs_together(const struct heads *heads, const struct inputs *inputs, size_t first);
+
+/* Notes how many texts, or questions, were cut. */
+void heads_note_cut(const struct heads *heads);
 
 /* Ends the rows: what the command returns. */
 int heads_finish(struct heads *heads, bool good);

@@ -25,8 +25,8 @@ enum { END = -1 };
 enum { WAITING = 1 << 16 };
 
 static const char *const role_names[N_ROLE] = {
-    "item",         "condition", "text",     "context", "region", "sentence_good",
-    "sentence_bad", "pair",      "question", "UID",     "pairID", "candidates"};
+    "item", "condition", "text",  "context", "region", "sentence_good", "sentence_bad",
+    "pair", "question",  "label", "UID",     "pairID", "candidates"};
 
 static const size_t NONE = SIZE_MAX;
 
@@ -34,6 +34,8 @@ static const size_t NONE = SIZE_MAX;
 
 /* Whether the command's tables may have such a column. */
 static bool is_possible(const struct items_names *names, enum items_role role) {
+    if (role == ROLE_LABEL)
+        return names->labelled;
     if (names->classifies || names->answers)
         return role == ROLE_ITEM || role == ROLE_TEXT ||
                role == (names->classifies ? ROLE_SECOND : ROLE_QUESTION);
@@ -597,6 +599,7 @@ static bool find_roles(struct items_table *t, const char **twice) {
     t->pairs =
         t->role[ROLE_TEXT] == NONE && t->role[ROLE_GOOD] != NONE && t->role[ROLE_BAD] != NONE;
     bool labelled = !t->names->name[ROLE_REGION] || t->role[ROLE_ITEM] != NONE;
+    named = named && (!t->names->labelled || t->role[ROLE_LABEL] != NONE);
     return named && (t->pairs || (labelled && t->role[ROLE_TEXT] != NONE));
 }
 
@@ -641,6 +644,7 @@ static bool fail_roles(struct items_table *t, const char *twice) {
         return items_table_fail(t, "two columns have the name %s", twice);
     for (size_t k = 0; k < N_ROLE; k++) {
         bool needed = t->names->name[k] || (k == ROLE_TEXT && !pairs) ||
+                      (k == ROLE_LABEL && t->names->labelled) ||
                       (k == ROLE_ITEM && t->names->name[ROLE_REGION]) ||
                       (pairs && (k == ROLE_GOOD || k == ROLE_BAD));
         if (!needed || t->role[k] != NONE)
@@ -661,6 +665,7 @@ static bool fail_roles(struct items_table *t, const char *twice) {
         t,
         "a column text is needed%s; there is no %s among %s; --columns '%s' says what is called so",
         t->names->answers             ? " (or context)"
+        : t->names->labelled          ? ", and a column label"
         : t->names->classifies        ? ""
         : t->names->name[ROLE_REGION] ? ", with a row a region item too, or sentence_good and "
                                         "sentence_bad"
@@ -731,7 +736,8 @@ static bool has_only_column(const struct items_table *t) {
     for (size_t k = 0; k < N_ROLE; k++)
         if (t->names->name[k])
             return false;
-    return t->n_column == 1 && !strpbrk(t->columns[0], ",;\t") && *t->columns[0] != '\0';
+    return !t->names->labelled && t->n_column == 1 && !strpbrk(t->columns[0], ",;\t") &&
+           *t->columns[0] != '\0';
 }
 
 /* Reads the header, which may stand after a line that names the separator and after comments.  Of

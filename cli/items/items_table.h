@@ -34,6 +34,7 @@ enum items_role {
     ROLE_BAD,
     ROLE_SECOND,   /* the other text of a pair; of txl classify alone */
     ROLE_QUESTION, /* of txl answer alone */
+    ROLE_LABEL,    /* of txl train --task alone */
     ROLE_UID,
     ROLE_PAIR,
     ROLE_CANDIDATES, /* for a gap, with bars between; of txl fill alone */
@@ -47,6 +48,7 @@ struct items_names {
     /* Of txl classify and txl answer: a second text or a question has, condition and what is scored
      * have none.  Each record is a text. */
     bool classifies, answers;
+    bool labelled;   /* txl train --task: as txl classify, and each text needs a label */
     bool joins_bare; /* rows of the long form have nothing between them */
     bool lacks_memory;
 };

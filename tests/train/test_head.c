@@ -11,24 +11,29 @@
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 static const char *const names[] = {"negative", "neutral", "positive"};
 
 /* A body of this width; nothing of it counts but that. */
-static txl_model *new_body(int d_model) {
+static txl_model *new_body_of(int d_model, int n_token) {
     char text[1024];
     txl_model *model;
     txl_error error;
     snprintf(text, sizeof text,
              "{\"family\": \"xlnet\", \"tokenizer\": \"words\", \"lower_case\": false, \"unk_id\": "
-             "null, \"eos_id\": null, \"n_token\": 40, \"n_layer\": 1, \"n_head\": 2, \"d_head\": "
+             "null, \"eos_id\": null, \"n_token\": %d, \"n_layer\": 1, \"n_head\": 2, \"d_head\": "
              "4, \"d_model\": %d, \"d_inner\": 12, \"ff_activation\": \"relu\", \"attn_type\": "
              "\"bi\", \"layer_norm_eps\": 1e-12, \"tied_weights\": true, \"memory_start\": "
              "\"empty\", \"tgt_len\": 16, \"mem_len\": 0, \"clamp_len\": -1, \"same_length\": "
              "false}",
-             d_model);
+             n_token, d_model);
     assert_good(txl_model_random(text, "f32", 1, 1, &model, &error), &error);
     return model;
+}
+
+static txl_model *new_body(int d_model) {
+    return new_body_of(d_model, 40);
 }
 
 static const txl_head_training usual = {
@@ -102,6 +107,7 @@ TEST(gradients_are_those_of_the_loss) {
         fill(WEIGHTS, 2, t->weight); /* biases too, which are zero at first */
         for (size_t i = 0; i < WEIGHTS; i++)
             w[i] = (double)t->weight[i];
+        head_gradient(t, rows + D, some_labels, ROWS - 1); /* nothing of it stays */
         const double nats = head_gradient(t, rows, some_labels, ROWS);
         assert_true(fabs(nats - loss_of(w, rows, some_labels, 0)) < 1e-6);
         for (size_t i = 0; i < WEIGHTS; i++) {
@@ -391,8 +397,9 @@ TEST_EACH(the_file_has_the_body_and_the_head, bodies) {
     txl_session *session = new_session(model);
     assert_good(txl_session_classify(session, &input, 1, logits, &error), &error);
     assert_true(t->n_weight < sizeof w / sizeof *w);
+    fill(t->n_weight, 5, t->weight); /* as they were when they were kept */
     for (size_t i = 0; i < t->n_weight; i++)
-        w[i] = (double)t->kept[i];
+        w[i] = (double)t->weight[i];
     logits_of(w, d, 3, rows + (input.n - 1) * d, z);
     for (size_t k = 0; k < 3; k++)
         assert_true(fabs((double)logits[k] - z[k]) < 1e-4);
@@ -402,6 +409,29 @@ TEST_EACH(the_file_has_the_body_and_the_head, bodies) {
     txl_head_trainer_free(t);
     txl_model_close(model);
     txl_model_close(body);
+    unlink(path);
+    unlink(made);
+}
+
+/* A tensor of several blocks. */
+TEST(large_tensors_are_copied) {
+    char path[4096], made[4096];
+    txl_model *large = new_body_of(D, 80000), *body, *model;
+    txl_error error;
+    snprintf(path, sizeof path, "%s", scratch_path("body.txl"));
+    snprintf(made, sizeof made, "%s", scratch_path("made.txl"));
+    assert_good(txl_model_write(large, path, "f32", 1, &error), &error);
+    assert_good(txl_model_open(path, 1, &body, &error), &error);
+    assert_true(body->weights->tensor[0].n_block > 2);
+    txl_head_trainer *t = new_trainer(body, &usual);
+    txl_head_trainer_keep(t);
+    assert_good(txl_head_trainer_write_kept(t, body, names, made, 1, &error), &error);
+    assert_good(txl_model_open(made, 1, &model, &error), &error);
+    check_tensors(body, model);
+    txl_head_trainer_free(t);
+    txl_model_close(model);
+    txl_model_close(body);
+    txl_model_close(large);
     unlink(path);
     unlink(made);
 }
@@ -431,6 +461,48 @@ TEST(a_damaged_body_is_not_copied) {
 
 /* ---- Rows in a file ----------------------------------------------------------------------- */
 
+/* Replaces a digit of the facts of a state, with valid checksums. */
+static void alter_facts(const char *path, const char *facts, char digit) {
+    enum { FACTS = 128, SIZE = 24, CHECKSUM = 32, HEADER_CHECKSUM = 120 };
+    size_t size;
+    char *file = read_file(path, &size),
+         *at = memmem(file + FACTS, size - FACTS, facts, strlen(facts));
+    uint64_t length, checksum;
+    assert_non_null(at);
+    at[strlen(facts)] = digit;
+    memcpy(&length, file + SIZE, sizeof length);
+    checksum = XXH3_64bits(file + FACTS, length);
+    memcpy(file + CHECKSUM, &checksum, sizeof checksum);
+    checksum = XXH3_64bits(file, HEADER_CHECKSUM);
+    memcpy(file + HEADER_CHECKSUM, &checksum, sizeof checksum);
+    put_file(path, file, size);
+    free(file);
+}
+
+/* A state of a model's training is none of a head's, and the reverse is tested below. */
+TEST(other_states_are_refused) {
+    const txl_training how = {
+        .batch = 1, .tgt_len = 4, .mem_len = 4, .epsilon = 1e-8, .threads = 1};
+    char path[4096];
+    const int32_t text[] = {1, 2, 3, 4, 5, 6, 7, 8};
+    struct model_case c;
+    txl_ids *list;
+    txl_trainer *trainer;
+    txl_rows *rows;
+    txl_error error;
+    snprintf(path, sizeof path, "%s", scratch_path("rows.state"));
+    case_open(&c, "text8", NULL, -1);
+    assert_good(txl_ids_new(txl_model_n_token(c.model), &list, &error), &error);
+    assert_good(txl_ids_add(list, text, 8, &error), &error);
+    assert_good(txl_trainer_new(c.model, list, &how, &trainer, &error), &error);
+    assert_good(txl_trainer_save(trainer, path, "note", &error), &error);
+    assert_refused(txl_rows_open(path, &rows, &error), TXL_FORMAT, &error, "another training");
+    txl_trainer_free(trainer);
+    txl_ids_free(list);
+    case_close(&c);
+    unlink(path);
+}
+
 TEST(rows_come_back) {
     char path[4096];
     float rows[4 * D];
@@ -453,6 +525,12 @@ TEST(rows_come_back) {
     assert_refused(txl_saved_open(path, &saved, &error), TXL_FORMAT, &error,
                    "the state of a head's training");
     char *file = read_file(path, &size);
+    alter_facts(path, "\"rows\":", '3');
+    assert_refused(txl_rows_open(path, &back, &error), TXL_FORMAT, &error, "does not fit");
+    alter_facts(path, "\"rows\":", '5');
+    assert_refused(txl_rows_open(path, &back, &error), TXL_FORMAT, &error, "does not fit");
+    alter_facts(path, "\"width\":", '0');
+    assert_refused(txl_rows_open(path, &back, &error), TXL_FORMAT, &error, "does not fit");
     put_file(path, file, size - 1);
     assert_refused(txl_rows_open(path, &back, &error), TXL_FORMAT, &error, "damaged");
     put_file(path, "text", 4);
