@@ -10,6 +10,7 @@
 #include "lib/base/json_memory.h"
 #include "lock.h"
 #include "peers.h"
+#include "train_head.h"
 #include "train_options.h"
 #include "train_report.h"
 #include "train_text.h"
@@ -294,6 +295,12 @@ static const txl_model *open_model(struct train *t) {
         int threads = (int)t->options->common.threads;
         if (!terminal_report(model_open_file(&t->init, init, threads, false, &error), &error))
             return NULL;
+        if (model_sees_both_sides(&t->init)) {
+            terminal_error("%s: an XLNet is not trained further; --task classify trains a head for "
+                           "it",
+                           t->init.name);
+            return NULL;
+        }
         train_run_init(&t->run, t->options, t->init.handle);
         return t->init.handle;
     }
@@ -892,6 +899,8 @@ static int check_options(const struct command *command, const struct train_optio
                  !isnan(options->hours);
     if (!options->output)
         return options_wrong(command, "--output is missing");
+    if (options->resume && options->init && options->task == CHOICE_UNSET)
+        return options_wrong(command, RESUME_TAKES_ALL);
     if (bounds > 1)
         return options_wrong(command, "only one of --steps, --epochs and --hours can be given");
     if (!isnan(options->muon_lr) && options->optimizer != OPTIMIZER_MUON)
@@ -918,6 +927,13 @@ static int run(const struct command *command, void *values, struct operands *tex
     int status = check_options(command, options);
     if (status != OPTIONS_RUN)
         return status;
+    if (options->task != CHOICE_UNSET && peers && peers->n > 1) {
+        if (peers->rank == 0)
+            terminal_error("--task trains in one process");
+        return STATUS_FAILURE;
+    }
+    if (options->task != CHOICE_UNSET)
+        return train_head(command, options, texts);
     struct train *t = calloc(1, sizeof *t); /* too large for a stack whose growth may fail */
     if (!t) {
         terminal_error("out of memory");
@@ -952,6 +968,8 @@ static const struct operand_row operands[] = {
 static const struct example examples[] = {
     {"txl train novel.txt -o mine.txl", "a small model of characters in half an hour"},
     {"txl train --init built-in diary.txt -o diary.txl", "the built-in model, trained further"},
+    {"txl train --init XLNET.txl --task classify reviews.csv -o sentiment.txl",
+     "a classifier, by the columns text and label"},
     {"txl train --vocab words --text raw --min-count 3 a.txt b.txt -o words.txl --state s.state",
      "words, and a state to resume from"},
     {"txl train novel.txt -o mine.txl --resume s.state", "the rest of an interrupted run"},
@@ -967,7 +985,7 @@ const struct command train_command = {
     .description =
         "Trains a Transformer-XL on text and writes a weights file, for the --model of the "
         "other commands. Without --init the model is new, and its vocabulary comes from the "
-        "text.",
+        "text. With --task it trains a head for an XLNet.",
     .options = train_option_rows,
     .brief = brief,
     .operands = operands,

@@ -18,6 +18,7 @@ static double real_or(double asked, double standard) {
 
 /* ---- Settings ----------------------------------------------------------------------------- */
 
+static const char *const tasks[] = {"classify", NULL};
 const char *const train_optimizers[] = {"adam", "muon", NULL};
 
 /* The type of the model's matrices, an index into weight_types. */
@@ -278,18 +279,25 @@ const struct option_row train_option_rows[] = {
     {"resume", OPTION_STRING, PLACE(resume),
      "continue the run whose --state is FILE, with the same TEXTs in the same order",
      .file = FILE_READ,
-     .only = "output valid state log report steps epochs hours binary encoding invalid",
-     .reason = "--resume takes all settings from the state, except --steps, --epochs and --hours"},
-    {"log", OPTION_STRING, PLACE(log),
-     "write a JSON object for each step and each evaluation to FILE", .file = FILE_STREAM,
-     .output = OUTPUT_LOG},
+     .only = "output valid state log report steps epochs hours binary encoding invalid task init "
+             "columns",
+     .reason = RESUME_TAKES_ALL},
+    {"log", OPTION_STRING, PLACE(log), "write a JSON object per step and evaluation to FILE",
+     .file = FILE_STREAM, .output = OUTPUT_LOG},
     {"report", OPTION_STRING, PLACE(report),
      "write a page at the end: curves, and what the model wrote at each evaluation",
      .argument = "OUT.html", .file = FILE_WHOLE, .output = OUTPUT_PAGE},
     FORCE_ROW,
+    {"task", OPTION_CHOICE, PLACE(task),
+     "train a head for --init, an XLNet, on TABLEs with the columns text and label: txl help task",
+     .section = "Text", .choices = tasks, .needs = "init",
+     .only = "output init state resume valid columns batch lr epochs patience seed binary "
+             "encoding invalid"},
+    {"columns", OPTION_LIST, PLACE(columns), "with --task: names of columns, as in txl classify",
+     .argument = "ROLE=NAME,...", .needs = "task"},
     {"valid", OPTION_STRING, PLACE(valid),
-     "hold out the text of FILE, which decides which model is best; none: hold nothing out",
-     .section = "Text", .standard = "the text's last 2 %, at most 1 MiB", .file = FILE_READ},
+     "hold out FILE, which decides which model is best; none: nothing",
+     .standard = "the last 2 %, at most 1 MiB", .file = FILE_READ},
     TEXT_ROW(.standard = "tokens", .offset = PLACE(text)),
     {"ids", OPTION_FLAG, PLACE(ids), "read decimal ids of the symbols of --init or --vocab",
      .excludes = "unwrap"},
@@ -341,25 +349,20 @@ const struct option_row train_option_rows[] = {
     SIZE_ROW("batch", batch, TEXT_OF(TRAIN_BATCH) ", fewer for a short text",
              "cut the text into N streams", 1 << 20),
     {"forget-every", OPTION_INTEGER, PLACE(forget_every),
-     "empty the memory every N steps, so that the model learns to begin in the middle of "
-     "a text; 0: only where the text begins",
-     .standard = "0", .most = INT32_MAX},
+     "empty the memory every N steps; 0: only where the text begins", .standard = "0",
+     .most = INT32_MAX},
     REAL_ROW("lr", lr,
              TEXT_OF(TRAIN_LR) ", with --init the model's own, else " TEXT_OF(TRAIN_INIT_LR),
              "largest learning rate", 1),
-    REAL_ROW("lr-min", lr_min, TEXT_OF(TRAIN_LR_MIN),
-             "learning rate at the end, to which it falls along a cosine", 1),
+    REAL_ROW("lr-min", lr_min, TEXT_OF(TRAIN_LR_MIN), "learning rate at the cosine's end", 1),
     {"warmup", OPTION_INTEGER, PLACE(warmup), "let the learning rate rise for N steps",
      .standard = TEXT_OF(TRAIN_WARMUP) ", at most a tenth of the run", .most = MOST_INTEGER},
     {"optimizer", OPTION_CHOICE, PLACE(optimizer),
-     "adam: as the published code; muon: the layers' matrices by orthogonalised momentum, in "
-     "fewer, slower steps",
+     "adam, or muon: orthogonalised momentum of the layers' matrices, in fewer, slower steps",
      .choices = train_optimizers, .standard = "adam"},
     REAL_ROW("muon-lr", muon_lr, TEXT_OF(TRAIN_MUON) " times --lr",
-             "with --optimizer muon: largest learning rate of the layers' matrices; over "
-             "thousands of steps a quarter of the default was better",
-             10),
-    REAL_ROW("clip", clip, TEXT_OF(TRAIN_CLIP), "largest norm of the gradient; 0: no limit", 1e9),
+             "with --optimizer muon: largest learning rate of the layers' matrices", 10),
+    REAL_ROW("clip", clip, TEXT_OF(TRAIN_CLIP), "largest gradient norm; 0: no limit", 1e9),
     {"epsilon", OPTION_REAL, PLACE(epsilon), "epsilon of Adam", .standard = TEXT_OF(TRAIN_EPSILON),
      .least = 1e-30, .most = 1},
     REAL_ROW("dropout", dropout, TEXT_OF(TRAIN_DROPOUT) ", 0 where --init's model states its rate",
@@ -371,7 +374,7 @@ const struct option_row train_option_rows[] = {
                  TRAIN_EPOCHS) " epochs, with --init " TEXT_OF(TRAIN_INIT_EPOCHS),
              "end after N steps", MOST_INTEGER),
     SIZE_ROW("epochs", epochs, NULL, "end after N passes over the text", MOST_INTEGER),
-    {"hours", OPTION_REAL, PLACE(hours), "end after H hours; the learning rate follows the clock",
+    {"hours", OPTION_REAL, PLACE(hours), "end after H hours; the rate follows the clock",
      .argument = "H", .least = 0.0001, .most = 1e6},
     SIZE_ROW("eval-every", eval_every, TEXT_OF(TRAIN_EVAL_EVERY) ", at most half an epoch",
              "evaluate every N steps", MOST_INTEGER),
@@ -384,8 +387,7 @@ const struct option_row train_option_rows[] = {
     {"seed", OPTION_INTEGER, PLACE(seed), "seed the first weights and dropout",
      .standard = TEXT_OF(TRAIN_SEED), .most = MOST_INTEGER},
     {"compute", OPTION_CHOICE, PLACE(compute),
-     "multiply in f32, or in bf16 with sums and weights in f32, which is faster with AMX "
-     "or AVX-512 BF16",
-     .choices = train_computes, .standard = "f32"},
+     "multiply in f32, or in bf16: faster with AMX or AVX-512 BF16", .choices = train_computes,
+     .standard = "f32"},
     COMMON_ROWS,
     {0}};

@@ -34,12 +34,14 @@
 #define TRAIN_PATIENCE 10
 #define TRAIN_SAVE_EVERY 500
 #define TRAIN_SEED 1
+#define TRAIN_HEAD_EPOCHS 100
 
 struct train_options {
     struct common_options common;
     const char *output, *name, *valid, *init, *also, *vocab, *cutoffs, *state, *resume, *log,
         *report;
-    int text, shape, pre_lnorm, same_length, type, embeddings, compute, optimizer;
+    struct string_list columns;
+    int task, text, shape, pre_lnorm, same_length, type, embeddings, compute, optimizer;
     bool ids, skip_unknown;
     int64_t attn_type, min_count, n_layer, n_head, d_head, d_model, d_inner, d_embed, div_val;
     int64_t tgt_len, mem_len, clamp_len, batch, warmup, steps, epochs, eval_every, save_every, seed,
@@ -49,6 +51,10 @@ struct train_options {
 
 enum { OPTIMIZER_ADAM, OPTIMIZER_MUON };
 extern const char *const train_optimizers[];
+
+/* Of a run that is resumed. */
+#define RESUME_TAKES_ALL                                                                           \
+    "--resume takes all settings from the state, except --steps, --epochs and --hours"
 
 extern const struct option_row train_option_rows[];
 
