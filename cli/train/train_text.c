@@ -139,7 +139,7 @@ txl_status train_text_feed(const struct train_text *text, uint64_t first,
 
 /* Scoring the held-out text. */
 
-enum { SCORED = 512 }; /* ids of one call */
+enum { SCORED = 512 }; /* ids of one call, or more */
 
 static txl_status add_heldout_symbol(void *context, const txl_symbol *symbol, txl_error *error) {
     struct heldout *h = context;
@@ -203,14 +203,15 @@ void heldout_free(struct heldout *h) {
 txl_status heldout_score(const struct heldout *h, const txl_model *model,
                          const txl_settings *settings, struct heldout_score *score,
                          txl_error *error) {
-    txl_session *session;
-    float nats[SCORED];
+    txl_session *session = NULL;
+    /* Whole segments: absolute positions are counted from a segment's last token. */
+    size_t tgt_len = (size_t)settings->tgt_len, piece = (SCORED + tgt_len - 1) / tgt_len * tgt_len;
     *score = (struct heldout_score){0};
-    txl_status status = txl_session_new(model, settings, &session, error);
-    if (status)
-        return status;
+    float *nats = calloc(piece, sizeof *nats);
+    txl_status status = nats ? txl_session_new(model, settings, &session, error)
+                             : txl_fail(error, TXL_MEMORY, "out of memory");
     for (size_t i = 0; i + 1 < h->list.n && !status;) {
-        size_t left = h->list.n - 1 - i, n = left < SCORED ? left : SCORED;
+        size_t left = h->list.n - 1 - i, n = left < piece ? left : piece;
         status = txl_session_score(session, h->list.ids + i, n, h->list.ids + i + 1, nats, error);
         for (size_t k = 0; k < n && !status; k++)
             score->nats += nats[k];
@@ -220,6 +221,7 @@ txl_status heldout_score(const struct heldout *h, const txl_model *model,
             status = TXL_STOPPED;
     }
     txl_session_free(session);
+    free(nats);
     return status;
 }
 
