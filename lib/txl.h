@@ -877,10 +877,13 @@ typedef struct txl_peers {
 } txl_peers;
 
 /* How a model is trained (Dai et al. 2019 and the published code).  Set every member: except for
- * `threads`, zero is not a default. */
+ * `threads`, zero is not a default.  With ext_len a step reads its tokens after up to so many that
+ * were predicted before, in one segment; gradients flow through all of them (the paper's "half"
+ * losses, where ext_len is tgt_len). */
 typedef struct txl_training {
     int batch;              /* streams that the text is cut into, of all peers together */
-    int tgt_len;            /* tokens of each stream in a step */
+    int tgt_len;            /* tokens of each stream that a step predicts */
+    int ext_len;            /* tokens before them that it reads again; mem_len is 0 then */
     int mem_len;            /* rows of memory before them */
     int clamp_len;          /* as in txl_settings */
     bool same_length;       /* likewise */

@@ -54,7 +54,7 @@ static size_t right_room(const struct training *t) {
 }
 
 size_t train_attention_scratch(const struct training *t) {
-    size_t d = (size_t)t->net->d_head, l = keys_of(t), length = (size_t)t->how.tgt_len;
+    size_t d = (size_t)t->net->d_head, l = keys_of(t), length = most_length(t);
     size_t packs = t->products.packed ? (left_room(t) + right_room(t)) / sizeof(float) : 0;
     size_t forward = 2 * l * d + 2 * length * d + QUERY_PIECE * l;
     size_t backward = 3 * l * d + 2 * length * d + 2 * QUERY_PIECE * l + l;
@@ -111,13 +111,13 @@ static struct head open_head(const struct attention *a, size_t b, size_t h, int 
     }
     head.value = head.key + keys_of(t) * d;
     head.qu = head.value + keys_of(t) * d;
-    head.qv = head.qu + (size_t)t->how.tgt_len * d;
-    head.score = head.qv + (size_t)t->how.tgt_len * d;
+    head.qv = head.qu + most_length(t) * d;
+    head.score = head.qv + most_length(t) * d;
     head.rest = head.score + QUERY_PIECE * keys_of(t);
     head.position = layer->positions ? layer->positions + h * d : NULL;
     head.bias = layer->position_bias ? layer->position_bias + h * keys_of(t) : NULL;
     head.probability =
-        layer->probability + (b * (size_t)t->net->n_head + h) * (size_t)t->how.tgt_len * keys_of(t);
+        layer->probability + (b * (size_t)t->net->n_head + h) * most_length(t) * keys_of(t);
     const float *memory = layer->memory_kv + b * m * 2 * width + h * d;
     copy_rows(m, d, memory, 2 * width, head.key);
     copy_rows(m, d, memory + width, 2 * width, head.value);
@@ -163,7 +163,7 @@ static void drop_probabilities(const struct attention *a, size_t b, size_t h, si
                                size_t keys, float *x, size_t ld) {
     const struct training *t = a->t;
     size_t stream = t->first_stream + b;
-    size_t row = (stream * (size_t)t->net->n_head + h) * (size_t)t->how.tgt_len + i;
+    size_t row = (stream * (size_t)t->net->n_head + h) * most_length(t) + i;
     for (size_t r = 0; r < n; r++)
         t->loops->drop(&t->dropatt, layer_place(a->l, DROP_PROBABILITY), (uint32_t)(row + r), 0,
                        keys, x + r * ld);
@@ -233,7 +233,7 @@ struct head_gradient {
 };
 
 static struct head_gradient open_gradient(const struct training *t, const struct head *head) {
-    size_t rows = keys_of(t) * head->d, queries = (size_t)t->how.tgt_len * head->d;
+    size_t rows = keys_of(t) * head->d, queries = most_length(t) * head->d;
     struct head_gradient g = {.key = head->rest};
     g.value = g.key + rows;
     g.position = g.value + rows;

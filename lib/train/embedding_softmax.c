@@ -27,7 +27,7 @@ static void embed_task(void *context, int i, int thread) {
     float scale = (float)sqrt((double)d);
     const float *sines = NULL; /* of absolute positions, which count from the segment's end */
     if (t->net->attn_type == ATTENTION_SINUSOID)
-        sines = t->sines + ((size_t)t->how.tgt_len - t->length) * d;
+        sines = t->sines + (most_length(t) - t->length) * d;
     for (size_t k = rows.first; k < rows.end; k++) {
         size_t row = t->member[k];
         float *out = t->embedding + row * d;
@@ -238,9 +238,9 @@ static void softmax_head(struct training *t, float *d_hidden) {
     size_t d = (size_t)t->net->d_model;
     struct softmax s = {
         .t = t, .n = t->bands->band[0].n_token, .n_cluster = (size_t)t->bands->n_band - 1};
-    for (size_t k = 0; k < t->n; k++)
+    for (size_t k = 0; k < t->n_target; k++)
         t->member[k] = k;
-    while (next_piece(&s, t->n)) {
+    while (next_piece(&s, t->n_target)) {
         s.hidden = t->hidden + s.first * d;
         softmax_rows(&s, d_hidden + s.first * d);
     }
@@ -248,7 +248,7 @@ static void softmax_head(struct training *t, float *d_hidden) {
 
 static void softmax_tail(struct training *t, int i, float *d_hidden) {
     size_t d = (size_t)t->net->d_model;
-    size_t count = bands_members(t->bands, i, t->target, t->n, t->member);
+    size_t count = bands_members(t->bands, i, t->target, t->n_target, t->member);
     struct softmax s = {.t = t, .band = i, .n = t->bands->band[i].n_token, .hidden = t->gather};
     while (next_piece(&s, count)) {
         for (size_t k = 0; k < s.count; k++)
@@ -261,7 +261,7 @@ static void softmax_tail(struct training *t, int i, float *d_hidden) {
 }
 
 void train_softmax(struct training *t, float *d_hidden) {
-    memset(t->nats, 0, t->n * sizeof *t->nats);
+    memset(t->nats, 0, t->n_target * sizeof *t->nats);
     softmax_head(t, d_hidden);
     for (int i = 1; i < t->bands->n_band; i++)
         softmax_tail(t, i, d_hidden);
@@ -312,7 +312,7 @@ void train_distributions(struct training *t, float *out) {
                               .band = i,
                               .n = t->bands->band[i].n_token,
                               .n_cluster = i == 0 ? (size_t)t->bands->n_band - 1 : 0};
-        while (next_piece(s, t->n)) {
+        while (next_piece(s, t->n_target)) {
             s->hidden = t->hidden + s->first * d;
             compute_logits(s);
             pool_run(t->pool, (int)pieces(s->count, ROW_PIECE), distribution_task, &o);

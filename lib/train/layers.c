@@ -241,7 +241,7 @@ static bool has_raw_queries(const struct training *t) {
 }
 
 static const float *sines_of(const struct training *t) {
-    size_t beyond = (size_t)(t->how.mem_len + t->how.tgt_len) - t->memory_length - t->length;
+    size_t beyond = keys_of(t) - t->memory_length - t->length;
     const float *sines = t->dropout.threshold > 0 ? t->dropped_sines : t->sines;
     return sines + beyond * (size_t)t->net->d_model;
 }

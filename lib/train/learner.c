@@ -168,7 +168,7 @@ static txl_status set_segment(txl_learner *learner, const int32_t *ids, size_t n
         if (ids[i] < 0 || ids[i] >= n_token || targets[i] < 0 || targets[i] >= n_token)
             return txl_fail(error, TXL_ARGUMENT, "id %d is not from 0 to %d",
                             ids[i] < 0 || ids[i] >= n_token ? ids[i] : targets[i], n_token - 1);
-    training_set_length(t, n);
+    training_set_length(t, 0, n);
     memcpy(t->ids, ids, n * sizeof *ids);
     memcpy(t->target, targets, n * sizeof *targets);
     return TXL_OK;
@@ -189,14 +189,14 @@ static txl_status score_or_gather(txl_learner *learner, bool gathers, float *nat
     if (logprob)
         train_distributions(t, logprob);
     training_score(t);
-    for (size_t i = 0; i < t->n; i++)
+    for (size_t i = 0; i < t->n_target; i++)
         if (!isfinite(t->nats[i]))
             return txl_fail(error, TXL_FORMAT,
                             "segment %llu, learning rate %g: the scores are no numbers; a smaller "
                             "rate may help",
                             (unsigned long long)learner->segment, how->rate);
     if (nats)
-        memcpy(nats, t->nats, t->n * sizeof *nats);
+        memcpy(nats, t->nats, t->n_target * sizeof *nats);
     if (gathers || how->rate > 0)
         training_backward(t);
     if (gathers)

@@ -10,14 +10,12 @@
 #define SAVED_MAGIC                                                                                \
     { 0x93, 'T', 'X', 'T', '\r', '\n', 0x1a, '\n' }
 
-enum { SAVED_MAJOR = 1, SAVED_MINOR = 0 };
-
 /* ---- Writing ------------------------------------------------------------------------------ */
 
 txl_status saved_begin(struct saved_writer *w, const char *path, txl_error *error) {
     *w = (struct saved_writer){.header = {.magic = SAVED_MAGIC,
                                           .major = SAVED_MAJOR,
-                                          .minor = SAVED_MINOR,
+                                          .minor = 0,
                                           .header_size = sizeof w->header},
                                .end = sizeof w->header};
     return output_file_open(&w->out, path, error);
@@ -64,10 +62,10 @@ static txl_status read_header(struct saved_file *s, txl_error *error) {
     if (s->mapped.size < sizeof *h || memcmp(s->mapped.data, magic, sizeof magic) != 0)
         return saved_damaged(s, "not a training's state", error);
     memcpy(h, s->mapped.data, sizeof *h);
-    if (h->major != SAVED_MAJOR)
+    if (h->major < SAVED_MAJOR || h->major > SAVED_MAJOR_EXT_LEN)
         return txl_fail(error, TXL_UNSUPPORTED,
-                        "%s: a state of version %u, this txl reads version %d", s->mapped.path,
-                        h->major, SAVED_MAJOR);
+                        "%s: a state of version %u, this txl reads versions %d and %d",
+                        s->mapped.path, h->major, SAVED_MAJOR, SAVED_MAJOR_EXT_LEN);
     return h->header_size == sizeof *h && h->file_size == s->mapped.size &&
                    h->checksum == XXH3_64bits(h, offsetof(struct saved_header, checksum))
                ? TXL_OK

@@ -10,6 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Version 2 has an ext_len, which readers of version 1 do not know. */
+enum { SAVED_MAJOR = 1, SAVED_MAJOR_EXT_LEN = 2 };
+
 enum saved_part {
     PART_DESCRIPTION,
     PART_VOCABULARY,
@@ -45,7 +48,8 @@ struct saved_piece {
     size_t size;
 };
 
-/* Call saved_end afterwards, after a failure too. */
+/* Begins a file of version 1; the writer may set another in the header.  Call saved_end afterwards,
+ * after a failure too. */
 txl_status saved_begin(struct saved_writer *w, const char *path, txl_error *error);
 
 /* Writes the parts one by one, in their order. */

@@ -27,14 +27,14 @@ static char *describe_state(const txl_trainer *trainer, const char *note) {
     const struct training *t = &trainer->training;
     const txl_training *how = &t->how;
     json_t *description = json_pack(
-        "{s:O, s:{s:i, s:i, s:i, s:i, s:b, s:f, s:f, s:f, s:f, s:b, s:I, s:i, s:f}, s:I, s:I, "
+        "{s:O, s:{s:i, s:i, s:i, s:i, s:i, s:b, s:f, s:f, s:f, s:f, s:b, s:I, s:i, s:f}, s:I, s:I, "
         "s:I, s:I, s:o, s:s}",
         "model", t->model->json, "training", "batch", (int)t->streams, "tgt_len", how->tgt_len,
-        "mem_len", how->mem_len, "clamp_len", how->clamp_len, "same_length", how->same_length,
-        "clip", how->clip, "epsilon", how->epsilon, "dropout", how->dropout, "dropatt",
-        how->dropatt, "bf16", how->bf16, "seed", (json_int_t)how->seed, "forget_every",
-        how->forget_every, "muon", how->muon, "step", (json_int_t)trainer->step, "epoch",
-        (json_int_t)trainer->epoch, "at", (json_int_t)trainer->at, "memory_length",
+        "ext_len", how->ext_len, "mem_len", how->mem_len, "clamp_len", how->clamp_len,
+        "same_length", how->same_length, "clip", how->clip, "epsilon", how->epsilon, "dropout",
+        how->dropout, "dropatt", how->dropatt, "bf16", how->bf16, "seed", (json_int_t)how->seed,
+        "forget_every", how->forget_every, "muon", how->muon, "step", (json_int_t)trainer->step,
+        "epoch", (json_int_t)trainer->epoch, "at", (json_int_t)trainer->at, "memory_length",
         (json_int_t)t->memory_length, "text", describe_ids(trainer->ids_read), "note", note);
     char *text =
         description ? json_text(description, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
@@ -108,6 +108,8 @@ static txl_status write_state(const txl_trainer *t, const float *gathered, const
         return txl_fail_memory(error, "a state", 4096);
     struct saved_writer w;
     txl_status status = saved_begin(&w, path, error);
+    if (t->training.how.ext_len > 0)
+        w.header.major = SAVED_MAJOR_EXT_LEN;
     if (!status)
         status = write_parts(&w, t, gathered, description, error);
     status = saved_end(&w, status, error);
@@ -149,12 +151,12 @@ static txl_status read_description(txl_saved *s, txl_error *error) {
     if (json_object_get(s->description, "rows"))
         return saved_damaged(&s->file, "the state of a head's training, not of a model's", error);
     if (json_unpack_ex(s->description, &where, 0,
-                       "{s:{s:i, s:i, s:i, s:i, s:b, s:F, s:F, s:F, s:F, s:b, s:I, s:i, s:F}}",
-                       "training", "batch", &how->batch, "tgt_len", &how->tgt_len, "mem_len",
-                       &how->mem_len, "clamp_len", &how->clamp_len, "same_length", &same_length,
-                       "clip", &how->clip, "epsilon", &how->epsilon, "dropout", &how->dropout,
-                       "dropatt", &how->dropatt, "bf16", &bf16, "seed", &seed, "forget_every",
-                       &how->forget_every, "muon", &how->muon) != 0)
+                       "{s:{s:i, s:i, s?i, s:i, s:i, s:b, s:F, s:F, s:F, s:F, s:b, s:I, s:i, s:F}}",
+                       "training", "batch", &how->batch, "tgt_len", &how->tgt_len, "ext_len",
+                       &how->ext_len, "mem_len", &how->mem_len, "clamp_len", &how->clamp_len,
+                       "same_length", &same_length, "clip", &how->clip, "epsilon", &how->epsilon,
+                       "dropout", &how->dropout, "dropatt", &how->dropatt, "bf16", &bf16, "seed",
+                       &seed, "forget_every", &how->forget_every, "muon", &how->muon) != 0)
         return saved_not_unpacked(&s->file, &where, error);
     if (!json_is_string(json_object_get(s->description, "note")))
         return saved_damaged(&s->file, "the state's settings are damaged", error);

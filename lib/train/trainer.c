@@ -109,7 +109,8 @@ uint64_t txl_trainer_steps(const txl_trainer *t) {
 
 /* ---- A step ------------------------------------------------------------------------------- */
 
-/* Reads the next segment of each stream; at the text's end a new epoch begins. */
+/* Reads the next segment of each stream, up to ext_len tokens of which were read before; at the
+ * text's end a new epoch begins. */
 static void next_segment(txl_trainer *trainer) {
     struct training *t = &trainer->training;
     uint64_t forget_every = (uint64_t)t->how.forget_every;
@@ -120,12 +121,13 @@ static void next_segment(txl_trainer *trainer) {
     } else if (forget_every > 0 && trainer->step % forget_every == 0) {
         training_forget(t);
     }
-    size_t left = trainer->stream - 1 - trainer->at, tgt_len = (size_t)t->how.tgt_len;
-    training_set_length(t, left < tgt_len ? left : tgt_len);
+    size_t length = smaller(trainer->stream - 1 - trainer->at, (size_t)t->how.tgt_len);
+    size_t before = smaller(trainer->at, (size_t)t->how.ext_len);
+    training_set_length(t, before, length);
     for (size_t b = 0; b < t->batch; b++) {
         size_t first = (t->first_stream + b) * trainer->stream + trainer->at;
-        txl_ids_get(trainer->ids_read, first, t->length, t->ids + b * t->length);
-        txl_ids_get(trainer->ids_read, first + 1, t->length, t->target + b * t->length);
+        txl_ids_get(trainer->ids_read, first - before, t->length, t->ids + b * t->length);
+        txl_ids_get(trainer->ids_read, first + 1, length, t->target + b * length);
     }
 }
 
@@ -220,7 +222,7 @@ static txl_status take_step(txl_trainer *trainer, double rate, txl_step *step, t
                         (unsigned long long)trainer->step, step->loss, step->grad_norm);
     update_weights(t, trainer->step, rate, step->grad_norm);
     training_advance(t);
-    trainer->at += t->length;
+    trainer->at += t->n_target / t->batch;
     trainer->step++;
     return TXL_OK;
 }
@@ -244,13 +246,13 @@ txl_status txl_trainer_step(txl_trainer *t, double rate, txl_step *step, txl_err
  *     in attention three times for each of its three products, two without distances, over the
  *     visible positions alone
  *
- * with the memory full.  A step has tgt_len tokens and mem_len rows of memory for each stream, and
- * the position rows of one.  The rest is small, and linear in these. */
+ * with the memory full.  A step has tgt_len tokens, ext_len rows more and mem_len rows of memory
+ * for each stream, and the position rows of one.  The rest is small, and linear in these. */
 
 static double visible_positions(const struct transformer_xl *net, const txl_training *how) {
     if (how->same_length && how->mem_len > 0)
         return how->mem_len + net->network.same_length_more;
-    return how->mem_len + (how->tgt_len + 1) / 2.0;
+    return how->mem_len + (how->ext_len + how->tgt_len + 1) / 2.0;
 }
 
 uint64_t txl_trainer_flops(const txl_model *model, const txl_training *how) {
@@ -260,15 +262,16 @@ uint64_t txl_trainer_flops(const txl_model *model, const txl_training *how) {
     double d = net->d_model, width = (double)head_width(net);
     double tokens = (double)how->batch * how->tgt_len;
     double memory = (double)how->batch * how->mem_len / tokens;
-    double positions = (double)(how->mem_len + how->tgt_len) / tokens;
+    double positions = ((double)how->mem_len + how->ext_len + how->tgt_len) / tokens;
+    double rows = ((double)how->ext_len + how->tgt_len) / how->tgt_len;
     double products = attention_is_relative(net->attn_type) ? 3 : 2;
     if (net->attn_type != ATTENTION_RELATIVE)
         positions = 0;
     uint64_t unused = 0, head = 0;
     bands_costs(&net->network.bands, &unused, &head);
     double segment = 4 * d * width + 2 * d * net->d_inner;
-    double layer = 3 * segment + 2 * (memory * 2 * d * width + positions * d * width) +
-                   3 * products * visible_positions(net, how) * width;
+    double layer = 3 * rows * segment + 2 * (memory * 2 * d * width + positions * d * width) +
+                   3 * rows * products * visible_positions(net, how) * width;
     return (uint64_t)(2 * (net->n_layer * layer + 3 * (double)head));
 }
 

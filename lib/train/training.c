@@ -324,7 +324,7 @@ static uint64_t packed_room(const struct training *t, size_t n, size_t m) {
 
 /* Lays all memory out.  t->how, t->net, t->n_extra and the numbers of weights must be set. */
 static void lay_out(struct training *t, int threads, struct arena *arena) {
-    uint64_t n = (uint64_t)t->how.batch * (uint64_t)t->how.tgt_len;
+    uint64_t n = (uint64_t)t->how.batch * most_length(t);
     uint64_t m = (uint64_t)t->how.batch * (uint64_t)t->how.mem_len;
     t->weight = take_rows(arena, t->n_weight, 1);
     t->gradient = take_rows(arena, t->n_parameter, 1);
@@ -372,6 +372,7 @@ txl_status training_check(const txl_model *model, const txl_training *how, txl_e
     } range[] = {
         {"batch", how->batch, 1, 1 << 20},
         {"tgt_len", how->tgt_len, 1, TXL_MAX_TGT_LEN},
+        {"ext_len", how->ext_len, 0, TXL_MAX_TGT_LEN - how->tgt_len},
         {"mem_len", how->mem_len, 0, TXL_MAX_MEM_LEN},
         {"clip", how->clip, 0, INFINITY},
         {"epsilon", how->epsilon, 1e-30, 1}, /* with 0 a zero gradient would be divided by 0 */
@@ -397,10 +398,14 @@ txl_status training_check(const txl_model *model, const txl_training *how, txl_e
         return txl_fail(error, TXL_ARGUMENT,
                         "mem_len must be 0: attention type %d has absolute positions and no memory",
                         (int)net->attn_type);
-    if (net->attn_type == ATTENTION_LEARNED_POSITION && how->tgt_len > net->max_klen)
+    if (how->ext_len > 0 && how->mem_len > 0)
+        return txl_fail(
+            error, TXL_ARGUMENT,
+            "ext_len needs mem_len 0: a memory has the tokens before a segment already");
+    if (net->attn_type == ATTENTION_LEARNED_POSITION && how->tgt_len + how->ext_len > net->max_klen)
         return txl_fail(error, TXL_ARGUMENT,
-                        "tgt_len must be at most %d, the positions that this model has learned",
-                        net->max_klen);
+                        "tgt_len%s must be at most %d, the positions that this model has learned",
+                        how->ext_len > 0 ? " + ext_len" : "", net->max_klen);
     if (txl_model_n_token(model) < 2)
         return txl_fail(error, TXL_ARGUMENT, "a vocabulary of one symbol leaves nothing to learn");
     return TXL_OK;
@@ -499,9 +504,10 @@ void training_close(struct training *t) {
 
 /* ---- A segment ---------------------------------------------------------------------------- */
 
-void training_set_length(struct training *t, size_t length) {
-    t->length = length;
-    t->n = t->batch * length;
+void training_set_length(struct training *t, size_t before, size_t length) {
+    t->length = before + length;
+    t->n = t->batch * t->length;
+    t->n_target = t->batch * length;
     t->n_all = t->streams * length;
 }
 
@@ -564,10 +570,31 @@ void training_backward(struct training *t) {
     train_embed_gradient(t, t->d_a);
 }
 
+/* Moves the rows with targets of each stream together, in place. */
+static void gather_targets(const struct training *t, float *x) {
+    size_t d = (size_t)t->net->d_model, targets = t->n_target / t->batch;
+    for (size_t b = 0; b < t->batch; b++)
+        memmove(x + b * targets * d, x + ((b + 1) * t->length - targets) * d,
+                targets * d * sizeof *x);
+}
+
+/* Moves them back; the other rows, from which nothing was predicted, become zero. */
+static void spread_targets(const struct training *t, float *x) {
+    size_t d = (size_t)t->net->d_model, targets = t->n_target / t->batch;
+    size_t before = t->length - targets;
+    for (size_t b = t->batch; b-- > 0;) {
+        float *to = x + b * t->length * d;
+        memmove(to + before * d, x + b * targets * d, targets * d * sizeof *x);
+        memset(to, 0, before * d * sizeof *x);
+    }
+}
+
 double training_score(struct training *t) {
     double sum = 0;
+    gather_targets(t, t->hidden);
     train_softmax(t, t->d_a);
-    for (size_t i = 0; i < t->n; i++)
+    spread_targets(t, t->d_a);
+    for (size_t i = 0; i < t->n_target; i++)
         sum += t->nats[i];
     return sum;
 }

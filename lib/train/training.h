@@ -44,8 +44,8 @@ struct normed {
     float *mean, *inverse; /* [rows] */
 };
 
-/* What the forward pass of a layer keeps for the backward pass.  n is batch * tgt_len rows, m batch
- * * mem_len. */
+/* What the forward pass of a layer keeps for the backward pass.  n is batch * most_length rows, m
+ * batch * mem_len. */
 struct trained_layer {
     float *memory; /* [m, d_model]: inputs of the layer before this segment */
     float *input;  /* [n, d_model], the output of the layer before */
@@ -54,9 +54,9 @@ struct trained_layer {
     struct normed input_norm, memory_norm;
     float *qkv;           /* [n, 3 n_head d_head] */
     float *memory_kv;     /* [m, 2 n_head d_head] */
-    float *positions;     /* [mem_len + tgt_len, n_head d_head], farthest first; NULL: absolute */
-    float *position_bias; /* [n_head, mem_len + tgt_len], likewise; NULL: none */
-    float *probability;   /* [batch, n_head, tgt_len, mem_len + tgt_len] */
+    float *positions;     /* [keys_of, n_head d_head], farthest first; NULL: absolute */
+    float *position_bias; /* [n_head, keys_of], likewise; NULL: none */
+    float *probability;   /* [batch, n_head, most_length, keys_of] */
     float *attended;      /* [n, n_head d_head] */
     float *sum_1;         /* [n, d_model]: input + attention */
     struct normed norm_1; /* of sum_1: [n], the feed-forward sublayer's input */
@@ -92,19 +92,21 @@ struct training {
 
     /* The current segment. */
     size_t batch;         /* streams */
-    size_t length;        /* tokens of each, at most tgt_len */
+    size_t length;        /* tokens of each, at most most_length */
     size_t n;             /* tokens of all */
-    size_t n_all;         /* of all processes */
+    size_t n_target;      /* those of them that have a target: the last ones of each stream */
+    size_t n_all;         /* targets of all processes */
     size_t memory_length; /* rows of memory of each stream */
     struct dropout dropout, dropatt;
 
-    int32_t *ids, *target; /* [n] */
-    float *nats;           /* [n] */
-    size_t *member;        /* [n]: tokens of a band */
-    float *sines;          /* [mem_len + tgt_len, d_model], farthest first; NULL: none */
-    float *dropped_sines;  /* a copy with dropout, where there is any */
-    float *embedding;      /* [n, d_model], the first layer's input */
-    float *hidden;         /* [n, d_model], the input of the softmax */
+    int32_t *ids;         /* [n] */
+    int32_t *target;      /* [n_target] */
+    float *nats;          /* [n_target] */
+    size_t *member;       /* [n]: tokens of a band */
+    float *sines;         /* [keys_of, d_model], farthest first; NULL: none */
+    float *dropped_sines; /* a copy with dropout, where there is any */
+    float *embedding;     /* [n, d_model], the first layer's input */
+    float *hidden; /* [n, d_model], then the rows with targets, [n_target]: the softmax's input */
     struct trained_layer *layer;
 
     /* Scratch. */
@@ -119,8 +121,8 @@ struct training {
     float *d_qkv, *d_attended; /* [n, 3 n_head d_head], [n, n_head d_head] */
     float *d_memory_kv;        /* [m, 2 n_head d_head] */
     float *d_memory;           /* pre_lnorm: [m, d_model] */
-    float *d_positions, *d_position; /* [batch, mem_len + tgt_len, n_head d_head], their sum */
-    float *d_position_bias;          /* [batch, n_head, mem_len + tgt_len]; NULL: none */
+    float *d_positions, *d_position; /* [batch, keys_of, n_head d_head], their sum */
+    float *d_position_bias;          /* [batch, n_head, keys_of]; NULL: none */
     float *d_uv;                     /* [batch, 2, n_head d_head] */
     float *partial;                  /* sums of each piece of rows: [pieces, 3 d_model] */
     double *norm_partial;            /* of the gradients' norm: one for each task */
@@ -128,9 +130,14 @@ struct training {
     char *muon;                      /* [muon_scratch()] */
 };
 
+/* The most tokens that a segment has of each stream. */
+static inline size_t most_length(const struct training *t) {
+    return (size_t)t->how.ext_len + (size_t)t->how.tgt_len;
+}
+
 /* Keys that a segment sees, with a full memory. */
 static inline size_t keys_of(const struct training *t) {
-    return (size_t)t->how.mem_len + (size_t)t->how.tgt_len;
+    return (size_t)t->how.mem_len + most_length(t);
 }
 
 /* The gradient of a weight. */
@@ -189,7 +196,7 @@ static inline uint32_t layer_place(int l, enum dropout_layer_place place) {
 /* The row of dropout's counters for row i of [batch, length], which does not depend on the process
  * that has the stream. */
 static inline uint32_t dropout_row(const struct training *t, size_t i) {
-    return (uint32_t)((t->first_stream + i / t->length) * (size_t)t->how.tgt_len + i % t->length);
+    return (uint32_t)((t->first_stream + i / t->length) * most_length(t) + i % t->length);
 }
 
 /* ---- The parts of a segment --------------------------------------------------------------- */
@@ -199,11 +206,11 @@ void train_embed(struct training *t);
 /* The gradient of train_embed; overwrites d_embedding. */
 void train_embed_gradient(struct training *t, float *d_embedding);
 
-/* Computes t->nats of the targets, the gradients of the softmax's weights, and d_hidden[n,
- * d_model]. */
+/* Computes t->nats of the targets, the gradients of the softmax's weights, and
+ * d_hidden[n_target, d_model]. */
 void train_softmax(struct training *t, float *d_hidden);
 
-/* The log-probabilities of all tokens after each of the segment's: out[n, n_token]. */
+/* The log-probabilities of all tokens after each that has a target: out[n_target, n_token]. */
 void train_distributions(struct training *t, float *out);
 
 /* Projects layer l's memory to keys and values, layer->memory_kv. */
@@ -269,9 +276,9 @@ void training_close(struct training *t);
 void train_positions(struct training *t);
 /* The first memory: none, or rows of zeros. */
 void training_forget(struct training *t);
-/* Says that the next segment has `length` tokens in each stream; ids and targets are the caller's
- * to set. */
-void training_set_length(struct training *t, size_t length);
+/* Says that the next segment has in each stream `length` tokens with targets, after `before` ones
+ * without; ids and targets are the caller's to set. */
+void training_set_length(struct training *t, size_t before, size_t length);
 /* Runs the segment forward, from its ids to t->hidden; `step` is the number for dropout. */
 void training_forward(struct training *t, uint64_t step);
 /* Computes the nats of the targets, and the gradients of their mean as far as the softmax.  Returns

@@ -302,12 +302,14 @@ static void make_memories(const struct seeds *s) {
     }
 }
 
-/* Before and after a step, and with the best weights beside the last. */
+/* Before and after a step, and with the best weights beside the last; of one model with tokens that
+ * are read again. */
 static void make_states(const struct seeds *s) {
     for (unsigned i = 0; tiny_models[i].tokenizer; i++) {
         const txl_training how = {.batch = 1 + (int)i % 3,
                                   .tgt_len = 3,
-                                  .mem_len = 4,
+                                  .ext_len = i == 1 ? 2 : 0,
+                                  .mem_len = i == 1 ? 0 : 4,
                                   .clamp_len = -1,
                                   .clip = 0.25,
                                   .epsilon = 1e-8,

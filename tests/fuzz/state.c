@@ -64,8 +64,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (txl_saved_open(fuzz_file(data, size), &saved, &error))
         return 0;
     txl_saved_training(saved, &how);
-    if (how.batch <= MAX_BATCH && how.tgt_len <= MAX_LENGTH && how.mem_len <= MAX_LENGTH &&
-        txl_trainer_bytes(txl_saved_model(saved), &how) <= MOST_BYTES)
+    if (how.batch <= MAX_BATCH && how.tgt_len <= MAX_LENGTH && how.ext_len <= MAX_LENGTH &&
+        how.mem_len <= MAX_LENGTH && txl_trainer_bytes(txl_saved_model(saved), &how) <= MOST_BYTES)
         go_on(saved);
     txl_saved_free(saved);
     return 0;

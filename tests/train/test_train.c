@@ -40,8 +40,10 @@ static int integer_of(const json_t *object, const char *key) {
 
 static txl_training training_of(const json_t *run, int threads) {
     const json_t *muon_lr = json_object_get(run, "muon_lr");
+    const json_t *ext_len = json_object_get(run, "ext_len");
     return (txl_training){.batch = integer_of(run, "batch"),
                           .tgt_len = integer_of(run, "tgt_len"),
+                          .ext_len = (int)json_integer_value(ext_len),
                           .mem_len = integer_of(run, "mem_len"),
                           .clamp_len = integer_of(run, "clamp_len"),
                           .same_length = json_is_true(json_object_get(run, "same_length")),
@@ -173,7 +175,7 @@ static bool is_trained_tensor(const txl_trainer *t, const struct weights_tensor 
     return (const float *)tensor->raw - t->training.weight < (ptrdiff_t)t->training.n_parameter;
 }
 
-/* The first step's gradients, tensor by tensor. */
+/* A step's gradients, tensor by tensor. */
 static void check_gradients(const char *name, int r, const txl_trainer *t, json_t *gradients) {
     const char *published;
     json_t *expected;
@@ -236,7 +238,8 @@ static void check_run(const struct model_case *c, int r, const json_t *run) {
         txl_step step = take_step(t, rate);
         double loss = json_number_value(json_array_get(json_object_get(run, "loss"), s));
         double norm = json_number_value(json_array_get(json_object_get(run, "grad_norm"), s));
-        if (s == 0 && training.muon == 0)
+        /* With ext_len the second step is the first that reads tokens again. */
+        if (s == (training.ext_len > 0) && training.muon == 0)
             check_gradients(c->name, r, t, json_object_get(run, "gradient"));
         if (!(fabs(step.loss - loss) <= (s < 3 ? FIRST_LOSSES : LOSSES)))
             fail_msg("%s, run %d: step %d has a loss of %.7f, not %.7f", c->name, r, (int)s,
@@ -255,6 +258,10 @@ static void check_run(const struct model_case *c, int r, const json_t *run) {
 
 TEST(reference_runs) {
     check_trained_cases("train.json", 12, check_run);
+}
+
+TEST(reference_runs_with_ext_len) {
+    check_trained_cases("half.json", 4, check_run);
 }
 
 TEST(reference_runs_with_muon) {
@@ -306,7 +313,7 @@ static void check_tensor(const struct model_case *c, const txl_ids *ids,
     free(direction);
 }
 
-static void check_differences(const char *name, bool pre_lnorm) {
+static void check_differences(const char *name, bool pre_lnorm, int ext_len) {
     for (int drops = 0; drops < 2; drops++) {
         struct model_case c;
         txl_settings own;
@@ -318,7 +325,8 @@ static void check_differences(const char *name, bool pre_lnorm) {
         txl_ids *ids = make_ids(c.ids, c.n, txl_model_n_token(c.model));
         txl_training training = {.batch = 3,
                                  .tgt_len = 9,
-                                 .mem_len = own.mem_len > 0 ? 12 : 0,
+                                 .ext_len = ext_len,
+                                 .mem_len = own.mem_len > 0 && ext_len == 0 ? 12 : 0,
                                  .clamp_len = 8,
                                  .same_length = drops == 1,
                                  .epsilon = 1e-8,
@@ -340,9 +348,11 @@ static void check_differences(const char *name, bool pre_lnorm) {
 
 TEST(finite_differences) {
     for (size_t i = 0; trained_cases[i]; i++)
-        check_differences(trained_cases[i], false);
-    check_differences("absolute-sinusoid", true);
-    check_differences("absolute-learned", true);
+        check_differences(trained_cases[i], false, 0);
+    check_differences("absolute-sinusoid", true, 0);
+    check_differences("absolute-learned", true, 0);
+    check_differences("text8", false, 7);
+    check_differences("learnable-positions", false, 7);
 }
 
 /* Within a step subnormal numbers are zero, and for its caller they are not. */
@@ -459,14 +469,16 @@ static void close_larger(struct larger *larger) {
     txl_model_close(larger->model);
 }
 
-enum way { IN_F32, IN_BF16, BY_MUON };
+enum way { IN_F32, IN_BF16, BY_MUON, WITH_EXT_LEN };
 
 static txl_trainer *larger_peer(const struct larger *larger, enum way way, int threads,
                                 const txl_peers *peers) {
+    const bool extends = way == WITH_EXT_LEN;
     txl_training training = {.peers = peers,
                              .batch = 6,
-                             .tgt_len = 80,
-                             .mem_len = larger->mem_len,
+                             .tgt_len = extends ? 65 : 80,
+                             .ext_len = extends ? 15 : 0,
+                             .mem_len = extends ? 0 : larger->mem_len,
                              .clip = 0.25,
                              .epsilon = 1e-8,
                              .dropout = 0.1,
@@ -506,6 +518,7 @@ TEST(any_number_of_threads) {
     check_threads(0, IN_BF16);
     for (int type = 0; type < TYPES; type += SANITIZED ? 3 : 1)
         check_threads(type, BY_MUON);
+    check_threads(2, WITH_EXT_LEN);
 }
 
 /* Adam moves what Muon does not: no tensor is left as it was. */
@@ -530,6 +543,80 @@ TEST(every_tensor_moves) {
             txl_trainer_free(t);
             close_larger(&larger);
         }
+}
+
+/* A step's loss is that of its last tgt_len tokens, when up to ext_len before them are read in the
+ * same segment: those that there are, which may be more than the step before predicted. */
+static void check_reading_again(int attn_type) {
+    enum { BATCH = 2, TGT_LEN = 10, EXT_LEN = 25, STEPS = 5 };
+    struct larger larger = open_larger_of(attn_type);
+    const txl_training training = {
+        .batch = BATCH, .tgt_len = TGT_LEN, .ext_len = EXT_LEN, .epsilon = 1e-8, .threads = 1};
+    const txl_settings settings = {.tgt_len = TGT_LEN + EXT_LEN, .threads = 1};
+    txl_trainer *t = make_trainer(larger.model, larger.ids, &training);
+    txl_session *session;
+    txl_error error;
+    const txl_model *model = txl_trainer_model(t); /* whose tied projections are equal */
+    assert_int_equal(txl_session_new(model, &settings, &session, &error), TXL_OK);
+    for (size_t s = 0; s < STEPS; s++) {
+        size_t at = s * TGT_LEN, before = at < EXT_LEN ? at : EXT_LEN, n = before + TGT_LEN;
+        int32_t ids[EXT_LEN + TGT_LEN + 1];
+        float nats[EXT_LEN + TGT_LEN];
+        double expected = 0;
+        for (size_t b = 0; b < BATCH; b++) {
+            txl_ids_get(larger.ids, b * LARGER_IDS / BATCH + at - before, n + 1, ids);
+            txl_session_reset(session);
+            assert_int_equal(txl_session_score(session, ids, n, ids + 1, nats, &error), TXL_OK);
+            for (size_t i = before; i < n; i++)
+                expected += nats[i] / (BATCH * TGT_LEN);
+        }
+        const txl_step step = take_step(t, 0);
+        assert_int_equal(step.tokens, BATCH * TGT_LEN);
+        if (!(fabs(step.loss - expected) <= 1e-5)) /* f32's rounding; another token adds 1e-2 */
+            fail_msg("type %d: step %zu has a loss of %.7f, not %.7f", attn_type, s, step.loss,
+                     expected);
+    }
+    txl_session_free(session);
+    txl_trainer_free(t);
+    close_larger(&larger);
+}
+
+/* What ext_len does not go with is said in a sentence. */
+TEST(tokens_that_are_not_read_again) {
+    static const struct {
+        int attn_type, tgt_len, ext_len, mem_len;
+        const char *message;
+    } rows[] = {{0, 10, 1, 1,
+                 "ext_len needs mem_len 0: a memory has the tokens before a segment "
+                 "already"},
+                {3, 60, 21, 0,
+                 "tgt_len + ext_len must be at most 80, the positions that this "
+                 "model has learned"},
+                {3, 81, 0, 0,
+                 "tgt_len must be at most 80, the positions that this model has "
+                 "learned"},
+                {0, 10, TXL_MAX_TGT_LEN - 9, 0,
+                 "ext_len 1.04857e+06 is not from 0 to "
+                 "1.04857e+06"},
+                {0, 10, -1, 0, "ext_len -1 is not from 0 to 1.04857e+06"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct larger larger = open_larger_of(rows[i].attn_type);
+        const txl_training how = {.batch = 1,
+                                  .tgt_len = rows[i].tgt_len,
+                                  .ext_len = rows[i].ext_len,
+                                  .mem_len = rows[i].mem_len,
+                                  .epsilon = 1e-8};
+        txl_trainer *t;
+        txl_error error;
+        assert_int_equal(txl_trainer_new(larger.model, larger.ids, &how, &t, &error), TXL_ARGUMENT);
+        assert_string_equal(error.message, rows[i].message);
+        close_larger(&larger);
+    }
+}
+
+TEST(tokens_are_read_again) {
+    for (int type = 0; type < TYPES; type++)
+        check_reading_again(type);
 }
 
 /* Rounding to bf16 leaves 8 bits of an operand: losses stay within 1e-2 of those in f32, and the
@@ -675,6 +762,7 @@ TEST(going_on) {
     check_going_on(0, IN_F32);
     for (int type = 0; type < TYPES; type++)
         check_going_on(type, BY_MUON);
+    check_going_on(3, WITH_EXT_LEN);
 }
 
 static void assert_same_files(const char *a, const char *b) {
@@ -909,7 +997,8 @@ static void check_processes(int attn_type, enum way way) {
 
 TEST(several_processes) {
     for (int type = 0; type < TYPES; type += SANITIZED ? 3 : 1)
-        check_processes(type, IN_F32);
+        for (int extends = 0; extends < 2; extends++)
+            check_processes(type, extends ? WITH_EXT_LEN : IN_F32);
     check_processes(0, BY_MUON);
 }
 
@@ -1027,6 +1116,24 @@ static void change_facts(const char *path, const char *from, const char *to) {
     memcpy(bytes + HEADER - 8, &checksum, sizeof checksum);
     put_file(path, bytes, size);
     free(bytes);
+}
+
+/* A reader of version 1, which would not read tokens again, refuses such a state. */
+TEST(states_with_ext_len) {
+    struct larger larger = open_larger();
+    const char *path = scratch_path("version.state");
+    for (int extends = 0; extends < 2; extends++) {
+        txl_trainer *t = larger_trainer(&larger, extends ? WITH_EXT_LEN : IN_F32, 1);
+        txl_error error;
+        size_t size;
+        assert_int_equal(txl_trainer_save(t, path, "", &error), TXL_OK);
+        uint8_t *bytes = read_file(path, &size);
+        assert_int_equal(bytes[8], 1 + extends);
+        free(bytes);
+        txl_trainer_free(t);
+    }
+    unlink(path);
+    close_larger(&larger);
 }
 
 /* What is wrong in a state is said of its file, also by functions that know nothing of it. */
