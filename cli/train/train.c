@@ -94,12 +94,19 @@ static bool fit_new_model(const char *settings) {
         weights / 1e6, bytes / 1e9, free_bytes / 1e9, free_bytes / (5e6 * sizeof(float)));
 }
 
-static bool fits_memory(const txl_model *model, const txl_training *how, int batch, int part,
-                        double bytes) {
+/* The same with fewer streams, and segments of a part of the length. */
+static txl_training smaller_training(const txl_training *how, int batch, int part) {
     txl_training less = *how;
     less.batch = batch;
     less.tgt_len = how->tgt_len / part > 0 ? how->tgt_len / part : 1;
+    less.ext_len = how->ext_len / part;
     less.mem_len = how->mem_len / part;
+    return less;
+}
+
+static bool fits_memory(const txl_model *model, const txl_training *how, int batch, int part,
+                        double bytes) {
+    const txl_training less = smaller_training(how, batch, part);
     return (double)txl_trainer_bytes(model, &less) <= bytes;
 }
 
@@ -128,9 +135,13 @@ static bool fit_training(const txl_model *model, const txl_training *how) {
         part *= 2;
     if (batch >= least)
         snprintf(advice, sizeof advice, "--batch %d would fit", batch);
-    else if (fits_memory(model, how, least, part, free_bytes))
-        snprintf(advice, sizeof advice, "--batch %d --tgt-len %d --mem-len %d would fit", least,
-                 how->tgt_len / part, how->mem_len / part);
+    else if (fits_memory(model, how, least, part, free_bytes)) {
+        const txl_training less = smaller_training(how, least, part);
+        const bool extends = how->ext_len > 0;
+        snprintf(advice, sizeof advice, "--batch %d --tgt-len %d --%s %d would fit", least,
+                 less.tgt_len, extends ? "ext-len" : "mem-len",
+                 extends ? less.ext_len : less.mem_len);
+    }
     return terminal_error("training takes %.1f GB, and %.1f GB are free: %s", bytes / 1e9,
                           free_bytes / 1e9, advice);
 }
@@ -222,7 +233,7 @@ static json_t *with_attention(json_t *settings, const txl_training *how, int typ
                 json_object_set_new(settings, "biases_per_layer", json_boolean(type == 1)) == 0;
     if (good && learned)
         good = json_object_set_new(settings, "max_klen",
-                                   json_integer(how->tgt_len + how->mem_len)) == 0;
+                                   json_integer(how->tgt_len + how->ext_len + how->mem_len)) == 0;
     return output_json_if(good, settings);
 }
 
@@ -307,8 +318,9 @@ static const txl_model *open_model(struct train *t) {
     return make_model(t) ? t->fresh : NULL;
 }
 
+/* Segments as training has them, ext_len tokens included. */
 static txl_settings session_settings(const struct train *t) {
-    return (txl_settings){.tgt_len = t->run.training.tgt_len,
+    return (txl_settings){.tgt_len = t->run.training.tgt_len + t->run.training.ext_len,
                           .mem_len = t->run.training.mem_len,
                           .clamp_len = t->run.training.clamp_len,
                           .same_length = t->run.training.same_length,
@@ -325,8 +337,9 @@ static bool measure_also(struct train *t, const txl_model *model) {
                       t->run.skip_unknown))
         return false;
     const txl_settings settings = session_settings(t);
-    return terminal_report(heldout_score(&t->also, model, &settings, &t->also_before, &error),
-                           &error);
+    size_t ext_len = (size_t)t->run.training.ext_len;
+    return terminal_report(
+        heldout_score(&t->also, model, &settings, ext_len, &t->also_before, &error), &error);
 }
 
 /* Says what training did to that text, by the file that was written. */
@@ -340,7 +353,8 @@ static bool tell_also(struct train *t) {
     txl_status status =
         model_open_file(&model, t->options->output, settings.threads, false, &error);
     if (!status)
-        status = heldout_score(&t->also, model.handle, &settings, &after, &error);
+        status = heldout_score(&t->also, model.handle, &settings, (size_t)t->run.training.ext_len,
+                               &after, &error);
     if (!status)
         terminal_note("%s: %.4f bits %s before, %.4f with %s", t->options->also,
                       heldout_bits(&t->also, &t->also_before),
@@ -428,8 +442,8 @@ static txl_status evaluate_heldout(struct train *t, uint64_t steps) {
     const txl_settings settings = session_settings(t);
     struct heldout_score score;
     txl_error error;
-    txl_status status =
-        heldout_score(&t->heldout, txl_trainer_model(t->trainer), &settings, &score, &error);
+    txl_status status = heldout_score(&t->heldout, txl_trainer_model(t->trainer), &settings,
+                                      (size_t)t->run.training.ext_len, &score, &error);
     if (!terminal_report(status, &error))
         return status;
     double nats = score.nats / (double)score.predicted;

@@ -44,6 +44,7 @@ void train_run_init(struct train_run *run, const struct train_options *options,
     *run = (struct train_run){
         .training = {.batch = (int)integer_or(options->batch, TRAIN_BATCH),
                      .tgt_len = (int)integer_or(options->tgt_len, own.tgt_len),
+                     .ext_len = (int)integer_or(options->ext_len, 0),
                      .mem_len = (int)integer_or(options->mem_len, own.mem_len),
                      .clamp_len = (int)integer_or(options->clamp_len, own.clamp_len),
                      .same_length = options->same_length == CHOICE_UNSET
@@ -200,12 +201,12 @@ char *train_run_to_text(const struct train_run *run, const struct curves *curves
 json_t *train_run_to_json(const struct train_run *run) {
     const txl_training *how = &run->training;
     json_t *object =
-        json_pack("{s:i, s:i, s:i, s:i, s:b, s:f, s:f, s:f, s:f, s:I, s:s, s:i, s:s}", "batch",
-                  how->batch, "tgt_len", how->tgt_len, "mem_len", how->mem_len, "clamp_len",
-                  how->clamp_len, "same_length", how->same_length, "clip", how->clip, "epsilon",
-                  how->epsilon, "dropout", how->dropout, "dropatt", how->dropatt, "seed",
-                  (json_int_t)how->seed, "compute", train_computes[how->bf16], "forget_every",
-                  how->forget_every, "optimizer", train_optimizers[how->muon > 0]);
+        json_pack("{s:i, s:i, s:i, s:i, s:i, s:b, s:f, s:f, s:f, s:f, s:I, s:s, s:i, s:s}", "batch",
+                  how->batch, "tgt_len", how->tgt_len, "ext_len", how->ext_len, "mem_len",
+                  how->mem_len, "clamp_len", how->clamp_len, "same_length", how->same_length,
+                  "clip", how->clip, "epsilon", how->epsilon, "dropout", how->dropout, "dropatt",
+                  how->dropatt, "seed", (json_int_t)how->seed, "compute", train_computes[how->bf16],
+                  "forget_every", how->forget_every, "optimizer", train_optimizers[how->muon > 0]);
     bool good = object && (how->muon == 0 ||
                            json_object_set_new(object, "muon_lr",
                                                json_real(how->muon * run->schedule.lr)) == 0);
@@ -337,11 +338,13 @@ const struct option_row train_option_rows[] = {
      .argument = "LIST", .standard = "none"},
     PRE_LNORM_ROW(.standard = "no", .offset = PLACE(pre_lnorm)),
     {"attn-type", OPTION_INTEGER, PLACE(attn_type),
-     "0: the paper's attention; 1: learned distances; 2, 3: absolute positions, by sinusoids and "
-     "learned",
+     "0: the paper's; 1: learned distances; 2: absolute sinusoids; 3: learned positions",
      .standard = "0", .most = 3},
     TGT_LEN_ROW(.section = "Training", .standard = TEXT_OF(TRAIN_TGT_LEN) ", or --init's",
                 .offset = PLACE(tgt_len)),
+    {"ext-len", OPTION_INTEGER, PLACE(ext_len),
+     "with --mem-len 0: read N tokens before each segment again, and predict none of them",
+     .standard = "0", .most = TXL_MAX_TGT_LEN},
     MEM_LEN_ROW(.standard = TEXT_OF(TRAIN_MEM_LEN) ", 0 with --attn-type 2 or 3, or --init's",
                 .offset = PLACE(mem_len)),
     CLAMP_LEN_ROW(.standard = "none, or --init's", .offset = PLACE(clamp_len)),
@@ -358,7 +361,7 @@ const struct option_row train_option_rows[] = {
     {"warmup", OPTION_INTEGER, PLACE(warmup), "let the learning rate rise for N steps",
      .standard = TEXT_OF(TRAIN_WARMUP) ", at most a tenth of the run", .most = MOST_INTEGER},
     {"optimizer", OPTION_CHOICE, PLACE(optimizer),
-     "adam, or muon: orthogonalised momentum of the layers' matrices, in fewer, slower steps",
+     "adam, or muon: orthogonalised momentum of the layers' matrices, in fewer steps",
      .choices = train_optimizers, .standard = "adam"},
     REAL_ROW("muon-lr", muon_lr, TEXT_OF(TRAIN_MUON) " times --lr",
              "with --optimizer muon: largest learning rate of the layers' matrices", 10),

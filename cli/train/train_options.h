@@ -44,8 +44,8 @@ struct train_options {
     int task, text, shape, pre_lnorm, same_length, type, embeddings, compute, optimizer;
     bool ids, skip_unknown;
     int64_t attn_type, min_count, n_layer, n_head, d_head, d_model, d_inner, d_embed, div_val;
-    int64_t tgt_len, mem_len, clamp_len, batch, warmup, steps, epochs, eval_every, save_every, seed,
-        forget_every, patience;
+    int64_t tgt_len, ext_len, mem_len, clamp_len, batch, warmup, steps, epochs, eval_every,
+        save_every, seed, forget_every, patience;
     double lr, lr_min, muon_lr, clip, epsilon, dropout, dropatt, hours;
 };
 

@@ -201,19 +201,24 @@ void heldout_free(struct heldout *h) {
 }
 
 txl_status heldout_score(const struct heldout *h, const txl_model *model,
-                         const txl_settings *settings, struct heldout_score *score,
+                         const txl_settings *settings, size_t ext_len, struct heldout_score *score,
                          txl_error *error) {
     txl_session *session = NULL;
+    size_t tgt_len = (size_t)settings->tgt_len;
     /* Whole segments: absolute positions are counted from a segment's last token. */
-    size_t tgt_len = (size_t)settings->tgt_len, piece = (SCORED + tgt_len - 1) / tgt_len * tgt_len;
+    size_t piece = ext_len > 0 ? tgt_len - ext_len : (SCORED + tgt_len - 1) / tgt_len * tgt_len;
     *score = (struct heldout_score){0};
-    float *nats = calloc(piece, sizeof *nats);
+    float *nats = calloc(ext_len + piece, sizeof *nats);
     txl_status status = nats ? txl_session_new(model, settings, &session, error)
                              : txl_fail(error, TXL_MEMORY, "out of memory");
     for (size_t i = 0; i + 1 < h->list.n && !status;) {
         size_t left = h->list.n - 1 - i, n = left < piece ? left : piece;
-        status = txl_session_score(session, h->list.ids + i, n, h->list.ids + i + 1, nats, error);
-        for (size_t k = 0; k < n && !status; k++)
+        size_t before = i < ext_len ? i : ext_len;
+        const int32_t *ids = h->list.ids + i - before;
+        if (ext_len > 0)
+            txl_session_reset(session);
+        status = txl_session_score(session, ids, before + n, ids + 1, nats, error);
+        for (size_t k = before; k < before + n && !status; k++)
             score->nats += nats[k];
         score->predicted += n;
         i += n;

@@ -66,9 +66,10 @@ bool heldout_read(struct heldout *heldout, const txl_model *model, const char *p
                   const struct train_text *text, bool raw, bool skip_unknown);
 void heldout_free(struct heldout *heldout);
 
-/* Scores the text in segments with the settings, with memory.  TXL_STOPPED at a signal. */
+/* Scores the text in segments with the settings, with memory.  With ext_len, up to so many tokens
+ * of a segment are scored in the ones before, as in training.  TXL_STOPPED at a signal. */
 txl_status heldout_score(const struct heldout *heldout, const txl_model *model,
-                         const txl_settings *settings, struct heldout_score *score,
+                         const txl_settings *settings, size_t ext_len, struct heldout_score *score,
                          txl_error *error);
 
 /* Bits a character, or for ids bits a token. */
