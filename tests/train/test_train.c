@@ -270,12 +270,31 @@ TEST(reference_runs_with_muon) {
 
 /* ---- Finite differences -------------------------------------------------------------------- */
 
+/* What is trained; the projections to queries and keys are multiplied by `sharper`, without which
+ * attention is too even for the gradients that go through its scores to matter. */
+struct differences {
+    struct model_case c;
+    txl_ids *ids;
+    txl_training training;
+    float sharper;
+};
+
+static txl_trainer *differences_trainer(const struct differences *s) {
+    txl_trainer *t = make_trainer(s->c.model, s->ids, &s->training);
+    const struct transformer_xl *net = t->training.net;
+    for (int l = 0; l < net->n_layer; l++) {
+        float *qkv = (float *)net->layer[l].qkv.data;
+        for (size_t i = 0; i < 2 * head_width(net) * net->layer[l].qkv.n_col; i++)
+            qkv[i] *= s->sharper;
+    }
+    return t;
+}
+
 /* The loss of the second step, whose memory is not empty, with tensor `which` moved by `length`
  * along `direction` before it; which < 0: none. */
-static double moved_loss(const struct model_case *c, const txl_ids *ids,
-                         const txl_training *training, int which, const float *direction,
+static double moved_loss(const struct differences *s, int which, const float *direction,
                          double length) {
-    txl_trainer *t = make_trainer(c->model, ids, training);
+    txl_trainer *t = differences_trainer(s);
     take_step(t, 0);
     if (which >= 0) {
         const struct weights_tensor *tensor = &t->training.model->weights->tensor[which];
@@ -289,8 +308,7 @@ static double moved_loss(const struct model_case *c, const txl_ids *ids,
 }
 
 /* Along its own gradient a tensor's loss rises by the gradient's norm. */
-static void check_tensor(const struct model_case *c, const txl_ids *ids,
-                         const txl_training *training, const txl_trainer *t, int which) {
+static void check_tensor(const struct differences *s, const txl_trainer *t, int which) {
     const struct weights_tensor *tensor = &t->training.model->weights->tensor[which];
     const float *g = gradient_of(&t->training, tensor->raw);
     double norm = 0;
@@ -304,45 +322,45 @@ static void check_tensor(const struct model_case *c, const txl_ids *ids,
     for (size_t i = 0; i < tensor->n_element; i++)
         direction[i] = (float)(g[i] / norm);
     double length = norm > 1 ? 1e-3 / norm : 1e-3;
-    double rise = moved_loss(c, ids, training, which, direction, length) -
-                  moved_loss(c, ids, training, which, direction, -length);
+    double rise =
+        moved_loss(s, which, direction, length) - moved_loss(s, which, direction, -length);
     double found = rise / (2 * length), allowed = 0.02 * norm + 1e-6 / length;
     if (!(fabs(found - norm) <= allowed))
-        fail_msg("%s: along its gradient of norm %g, %s changes the loss by %g", c->name, norm,
+        fail_msg("%s: along its gradient of norm %g, %s changes the loss by %g", s->c.name, norm,
                  tensor->name, found);
     free(direction);
 }
 
 static void check_differences(const char *name, bool pre_lnorm, int ext_len) {
     for (int drops = 0; drops < 2; drops++) {
-        struct model_case c;
+        struct differences s = {.sharper = pre_lnorm ? 8 : 1};
         txl_settings own;
         if (pre_lnorm)
-            case_open_pre_lnorm(&c, name);
+            case_open_pre_lnorm(&s.c, name);
         else
-            case_open(&c, name, "f32", 0);
-        txl_model_defaults(c.model, &own);
-        txl_ids *ids = make_ids(c.ids, c.n, txl_model_n_token(c.model));
-        txl_training training = {.batch = 3,
-                                 .tgt_len = 9,
-                                 .ext_len = ext_len,
-                                 .mem_len = own.mem_len > 0 && ext_len == 0 ? 12 : 0,
-                                 .clamp_len = 8,
-                                 .same_length = drops == 1,
-                                 .epsilon = 1e-8,
-                                 .dropout = drops ? 0.2 : 0,
-                                 .dropatt = drops ? 0.3 : 0,
-                                 .seed = 7,
-                                 .threads = 1};
-        txl_trainer *t = make_trainer(c.model, ids, &training);
+            case_open(&s.c, name, "f32", 0);
+        txl_model_defaults(s.c.model, &own);
+        s.ids = make_ids(s.c.ids, s.c.n, txl_model_n_token(s.c.model));
+        s.training = (txl_training){.batch = 3,
+                                    .tgt_len = 9,
+                                    .ext_len = ext_len,
+                                    .mem_len = own.mem_len > 0 && ext_len == 0 ? 12 : 0,
+                                    .clamp_len = 8,
+                                    .same_length = drops == 1,
+                                    .epsilon = 1e-8,
+                                    .dropout = drops ? 0.2 : 0,
+                                    .dropatt = drops ? 0.3 : 0,
+                                    .seed = 7,
+                                    .threads = 1};
+        txl_trainer *t = differences_trainer(&s);
         take_step(t, 0);
         take_step(t, 0);
         for (int k = 0; k < (int)t->training.model->weights->n_tensor; k += SANITIZED ? 7 : 1)
             if (is_trained_tensor(t, &t->training.model->weights->tensor[k]))
-                check_tensor(&c, ids, &training, t, k);
+                check_tensor(&s, t, k);
         txl_trainer_free(t);
-        txl_ids_free(ids);
-        case_close(&c);
+        txl_ids_free(s.ids);
+        case_close(&s.c);
     }
 }
 
@@ -579,6 +597,45 @@ static void check_reading_again(int attn_type) {
     txl_session_free(session);
     txl_trainer_free(t);
     close_larger(&larger);
+}
+
+/* A token's embedding is dropped once, after the sinusoids are added to it; learned positions are
+ * added afterwards, and are not dropped.  No two tokens lose the same parts. */
+static void check_dropout_of_embeddings(int attn_type) {
+    struct larger larger = open_larger_of(attn_type);
+    txl_training how = {.batch = 3, .tgt_len = 20, .ext_len = 12, .epsilon = 1e-8, .threads = 1};
+    txl_trainer *whole = make_trainer(larger.model, larger.ids, &how);
+    how.dropout = 0.5;
+    txl_trainer *dropped = make_trainer(larger.model, larger.ids, &how);
+    for (int s = 0; s < 2; s++) {
+        take_step(whole, 0);
+        take_step(dropped, 0);
+    }
+    const struct training *t = &whole->training;
+    size_t d = (size_t)t->net->d_model, n = t->n;
+    const float *learned = t->net->layer[0].r_emb.data;
+    bool *lost = calloc(n * d, sizeof *lost);
+    assert_non_null(lost);
+    for (size_t i = 0; i < n * d; i++) {
+        size_t row = (size_t)t->net->max_klen - t->length + i / d % t->length;
+        float position = attn_type == 3 ? learned[row * d + i % d] : 0;
+        float kept = 2 * (t->embedding[i] - position) + position;
+        float found = dropped->training.embedding[i];
+        lost[i] = fabsf(found - position) <= 1e-7f; /* 0 but for the rounding of both sums */
+        assert_true(lost[i] || fabsf(found - kept) <= 1e-6f);
+    }
+    for (size_t r = 0; r < n; r++)
+        for (size_t q = 0; q < r; q++)
+            assert_memory_not_equal(lost + r * d, lost + q * d, d * sizeof *lost);
+    free(lost);
+    txl_trainer_free(whole);
+    txl_trainer_free(dropped);
+    close_larger(&larger);
+}
+
+TEST(dropout_of_embeddings) {
+    for (int type = 0; type < TYPES; type++)
+        check_dropout_of_embeddings(type);
 }
 
 /* What ext_len does not go with is said in a sentence. */
