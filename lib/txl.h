@@ -59,7 +59,7 @@
 extern "C" {
 #endif
 
-#define TXL_VERSION "0.1.0" /* of this header */
+#define TXL_VERSION "1.0.0" /* of this header */
 
 #if defined(__GNUC__)
 #define TXL_API __attribute__((visibility("default")))

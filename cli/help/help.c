@@ -95,7 +95,7 @@ const struct command help_command = {
 /* ---- txl man ------------------------------------------------------------------------------ */
 
 /* Of the release, TXL_VERSION. */
-#define DATE "2026-11-21"
+#define DATE "2026-11-28"
 
 /* Prints text, escaping what roff would interpret. */
 static void print_plain(const char *text, size_t length) {

@@ -1,4 +1,4 @@
-/* Loads the module of HTTP, of a package of its own. */
+/* Loads the module of HTTP, of a package of its own, unless a static program has it inside. */
 #include "http.h"
 
 #include "cli/io/modules.h"
@@ -9,7 +9,9 @@
 #include <string.h>
 
 const struct http_module *http_load(void) {
-#ifdef HTTP_MODULE
+#if defined HTTP_INSIDE
+    return &txl_http_module;
+#elif defined HTTP_MODULE
     const struct http_module *http = module_load("txl-serve.so", HTTP_MODULE, HTTP_MODULE_SYMBOL);
     if (!http)
         terminal_error("serving needs HTTP's module (Debian: the package txl-serve): %s",
@@ -19,9 +21,10 @@ const struct http_module *http_load(void) {
                        http->version, TXL_VERSION);
     else
         return http;
+    return NULL;
 #else
     terminal_error("this txl was built without libmicrohttpd: it cannot serve; install Debian's "
                    "libmicrohttpd-dev and run ./setup again");
-#endif
     return NULL;
+#endif
 }
