@@ -578,7 +578,10 @@ json_t *heads_reals(const float *numbers, size_t n, size_t apart) {
 }
 
 void heads_note_cut(const struct heads *h) {
-    if (h->cut > 0)
+    if (h->cut > 0 && h->trains) /* which has no --max-len */
+        terminal_note("%" PRIu64 " text%s more than %d tokens and %s cut", h->cut,
+                      h->cut == 1 ? " has" : "s have", HEADS_MAX_LEN, h->cut == 1 ? "was" : "were");
+    else if (h->cut > 0)
         terminal_note("%" PRIu64 " %s%s longer than --%s %" PRId64 " and %s cut", h->cut,
                       h->answers ? "question" : "text", h->cut == 1 ? " is" : "s are",
                       h->answers ? "max-question" : "max-len",
