@@ -105,7 +105,7 @@ const struct option_row surprisal_option_rows[] = {
      "with --prefer: print the same for each value of a column", .argument = "COLUMN"},
     {"columns", OPTION_LIST, PLACE(columns),
      "what columns of a table are called, such as text=Sentence,item=sent_id; region=NAME: each "
-     "row is a region of its item and condition; join=none: without spaces between them",
+     "row is a region of its item and condition; join=none: regions are joined without spaces",
      .argument = "ROLE=NAME,..."},
     {"lines", OPTION_FLAG, PLACE(lines), "score each line of FILE alone", .section = "Text",
      .excludes = "unwrap max-tokens"},
