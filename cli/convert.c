@@ -383,7 +383,7 @@ static const struct option_row options[] = {
     {"n-head", OPTION_INTEGER, PLACE(n_head), "attention heads of a layer",
      .section = "Facts of the model, which override the checkpoint", .least = 1, .most = INT32_MAX},
     {"cutoffs", OPTION_STRING, PLACE(cutoffs),
-     "first id of each band of the adaptive softmax except the first, with commas between them; "
+     "first ids of the softmax's bands except the first, with commas between them; "
      "empty: there is one band",
      .argument = "LIST"},
     PRE_LNORM_ROW(.offset = PLACE(pre_lnorm)),

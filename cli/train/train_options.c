@@ -334,7 +334,7 @@ const struct option_row train_option_rows[] = {
     SIZE_ROW("div-val", div_val, TEXT_OF(TRAIN_DIV_VAL),
              "make each band's embedding N times narrower than the one before", 65536),
     {"cutoffs", OPTION_STRING, PLACE(cutoffs),
-     "first id of each band of the adaptive softmax except the first, with commas between them",
+     "first ids of the softmax's bands except the first, with commas between them",
      .argument = "LIST", .standard = "none"},
     PRE_LNORM_ROW(.standard = "no", .offset = PLACE(pre_lnorm)),
     {"attn-type", OPTION_INTEGER, PLACE(attn_type),
