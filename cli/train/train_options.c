@@ -297,7 +297,7 @@ const struct option_row train_option_rows[] = {
     {"columns", OPTION_LIST, PLACE(columns), "with --task: names of columns, as in txl classify",
      .argument = "ROLE=NAME,...", .needs = "task"},
     {"valid", OPTION_STRING, PLACE(valid),
-     "hold out FILE, which decides which model is best; none: hold out nothing",
+     "hold out FILE to choose the best model; none: no text",
      .standard = "the last 2 %, at most 1 MiB", .file = FILE_READ},
     TEXT_ROW(.standard = "tokens", .offset = PLACE(text)),
     {"ids", OPTION_FLAG, PLACE(ids), "read decimal ids of the symbols of --init or --vocab",
