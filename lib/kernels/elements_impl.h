@@ -20,6 +20,31 @@ static void narrow_f16(const float *in, size_t n, uint16_t *out) {
         out[i] = f16_of_float(in[i] > most ? most : in[i] < -most ? -most : in[i]);
 }
 
+static float narrow_i8(const float *in, size_t n, int8_t *out) {
+    const float round = 0x1.8p23f; /* adding it leaves the nearest integer in the low bits */
+    vec best = {0}, odd = {0};     /* not zero if an element is not finite */
+    for (size_t i = 0; i < n; i += LANES) {
+        vec x = load_some(in + i, n - i < LANES ? n - i : LANES);
+        best = larger(larger(x, -x), best);
+        odd += x - x;
+    }
+    float most = max_lanes(best), scale = most > 0x1p-100f ? most / Q8_MAX : 0;
+    scale += sum_lanes(odd);
+    if (!(scale > 0)) {
+        memset(out, 0, n);
+        return scale;
+    }
+    typedef int8_t byte_ivec __attribute__((vector_size(LANES)));
+    for (size_t i = 0; i < n; i += LANES) {
+        size_t left = n - i < LANES ? n - i : LANES;
+        /* Divided, because a product would be fused with the sum on some processors. */
+        vec y = load_some(in + i, left) / splat(scale) + splat(round);
+        byte_ivec q = __builtin_convertvector((ivec)y - (ivec)splat(round), byte_ivec);
+        memcpy(out + i, &q, left);
+    }
+    return scale;
+}
+
 /* ---- Widening ---------------------------------------------------------------------------- */
 
 static void widen_f32(const void *in, const float *scale, size_t n_row, size_t n_col, float *out) {
