@@ -326,10 +326,16 @@ typedef enum txl_compute { TXL_COMPUTE_F32 = 0, TXL_COMPUTE_INT8, TXL_COMPUTE_BF
  * division into calls, any number of threads, any sessions fed together, any processor, any
  * compiler and any later version.  weights-format.md specifies it.  It needs a Transformer-XL with
  * relative positions (attn_type 0 or 1), a memory in f32 or f16, and TXL_COMPUTE_F32; all else is
- * TXL_UNSUPPORTED. */
+ * TXL_UNSUPPORTED.
+ *
+ * The arithmetic in integers is as exact, and faster, since it rounds more: activations, keys and
+ * values to 8 bits.  Texts are compressed with it.  It needs a Transformer-XL of attn_type 0 whose
+ * matrices are all in q8 or q4, a memory in q8, and TXL_COMPUTE_F32.  Its sessions' memory cannot
+ * be saved. */
 typedef enum txl_arithmetic {
     TXL_ARITHMETIC_FAST = 0,
-    TXL_ARITHMETIC_EXACT /* number 1 of weights-format.md */
+    TXL_ARITHMETIC_EXACT,   /* number 1 of weights-format.md */
+    TXL_ARITHMETIC_INTEGERS /* number 2 */
 } txl_arithmetic;
 
 /* The largest lengths, in tokens.  The longest published memory is 3,800; one of 2^20 takes 50 GB
@@ -1170,7 +1176,8 @@ TXL_API txl_status txl_cache_add(txl_cache *cache, int32_t id, double logprob, d
 
 /* A text as few bytes: the better the model predicts it, the fewer.  Any bytes come back as they
  * were, on every machine and in every later version, because the probabilities are computed with
- * TXL_ARITHMETIC_EXACT.  Decompressing needs the same model.  The format is in weights-format.md.
+ * TXL_ARITHMETIC_INTEGERS, or of models that it does not cover with TXL_ARITHMETIC_EXACT.
+ * Decompressing needs the same model.  The format is in weights-format.md.
  *
  * The text is cut into frames, and a frame into streams, which are read side by side: 32 of them
  * are ten times as fast as one, and take a little more room because each begins without context.
@@ -1224,7 +1231,7 @@ typedef struct txl_frame {
     uint64_t text;   /* bytes of its text */
     uint64_t stored; /* bytes that it takes, with its header */
     int streams;
-    int arithmetic;        /* the number of the exact arithmetic */
+    int arithmetic;        /* its number: enum txl_arithmetic */
     uint64_t checksum;     /* the model's */
     const char *name;      /* likewise; "" if it has none; alive during the call */
     txl_settings settings; /* the sessions' */

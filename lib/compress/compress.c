@@ -79,9 +79,8 @@ static txl_status open_parts(txl_compressor *c, const txl_model *model, txl_erro
     txl_settings settings;
     txl_model_defaults(model, &settings);
     settings.threads = c->how.threads;
-    settings.arithmetic = TXL_ARITHMETIC_EXACT;
-    c->frame = (struct frame){
-        .arithmetic = ARITHMETIC_NUMBER, .model = model->weights->checksum, .settings = settings};
+    stream_set_arithmetic(model, &settings);
+    c->frame = (struct frame){.model = model->weights->checksum, .settings = settings};
     const struct model_settings *own = model->settings;
     strcpy(c->frame.name, own->name);
     if (!c->how.no_cache)

@@ -156,10 +156,12 @@ static txl_status check_form(const struct frame *frame, const txl_model *model, 
 /* Opens sessions for the frame, unless those of the last one will do. */
 static txl_status open_coder(txl_decompressor *d, const struct frame *frame, txl_error *error) {
     struct stream_coder *coder = &d->coder;
-    if (frame->arithmetic != ARITHMETIC_NUMBER)
+    if (frame->settings.arithmetic < TXL_ARITHMETIC_EXACT ||
+        frame->settings.arithmetic > TXL_ARITHMETIC_INTEGERS)
         return txl_fail(error, TXL_UNSUPPORTED,
-                        "compressed with the exact arithmetic number %u; this txl has number %d",
-                        frame->arithmetic, ARITHMETIC_NUMBER);
+                        "compressed with the arithmetic number %d; this txl has numbers %d and %d",
+                        (int)frame->settings.arithmetic, TXL_ARITHMETIC_EXACT,
+                        TXL_ARITHMETIC_INTEGERS);
     if (coder->model && txl_model_checksum(coder->model) == frame->model &&
         same_settings(&coder->settings, &frame->settings) && frame->n <= d->most &&
         same_form(&coder->form, &frame->form))
@@ -167,7 +169,6 @@ static txl_status open_coder(txl_decompressor *d, const struct frame *frame, txl
     const txl_model *model;
     txl_settings settings = frame->settings;
     settings.threads = d->how.threads;
-    settings.arithmetic = TXL_ARITHMETIC_EXACT;
     stream_coder_close(coder);
     txl_status status = find_model(d, frame, &model, error);
     if (!status)
@@ -275,7 +276,7 @@ static void tell_frame(const txl_decompressor *d, const struct frame *frame, siz
                              .text = frame->size,
                              .stored = header + frame_streams_size(frame),
                              .streams = (int)frame->n,
-                             .arithmetic = (int)frame->arithmetic,
+                             .arithmetic = (int)frame->settings.arithmetic,
                              .checksum = frame->model,
                              .name = frame->name,
                              .settings = frame->settings,

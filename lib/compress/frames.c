@@ -79,7 +79,7 @@ bool frame_write(const struct frame *frame, struct buffer *out) {
     memcpy(at, FRAME_MAGIC, MAGIC_SIZE);
     at += MAGIC_SIZE;
     put_number(&at, COMPRESSED_VERSION, 1);
-    put_number(&at, frame->arithmetic, 1);
+    put_number(&at, s->arithmetic, 1);
     put_number(&at, frame->n, 1);
     put_number(&at,
                (s->same_length ? SAME_LENGTH : 0) |
@@ -155,15 +155,18 @@ txl_status frame_read(const unsigned char *bytes, size_t size, struct frame *fra
         return txl_fail(error, TXL_UNSUPPORTED,
                         "version %u of the compressed format; this txl reads version %d", version,
                         COMPRESSED_VERSION);
-    *frame = (struct frame){.arithmetic = (unsigned)get_number(&at, 1),
+    *frame = (struct frame){.settings.arithmetic = (txl_arithmetic)get_number(&at, 1),
                             .n = (uint32_t)get_number(&at, 1)};
+    const bool integers = frame->settings.arithmetic == TXL_ARITHMETIC_INTEGERS;
     const unsigned flags = (unsigned)get_number(&at, 1);
     frame->size = (uint32_t)get_number(&at, 4);
     frame->settings.tgt_len = (int32_t)(uint32_t)get_number(&at, 4);
     frame->settings.mem_len = (int32_t)(uint32_t)get_number(&at, 4);
     frame->settings.clamp_len = (int32_t)(uint32_t)get_number(&at, 4);
     frame->settings.same_length = flags & SAME_LENGTH;
-    frame->settings.memory_type = flags & MEMORY_F16 ? TXL_MEMORY_F16 : TXL_MEMORY_F32;
+    frame->settings.memory_type = integers             ? TXL_MEMORY_Q8
+                                  : flags & MEMORY_F16 ? TXL_MEMORY_F16
+                                                       : TXL_MEMORY_F32;
     frame->offset = get_number(&at, 8);
     frame->model = get_number(&at, 8);
     const size_t n_name = (size_t)get_number(&at, 1);
@@ -171,7 +174,7 @@ txl_status frame_read(const unsigned char *bytes, size_t size, struct frame *fra
     frame->form.orders = (int)get_number(&at, 1);
     frame->form.cache_pairs = (int)get_number(&at, 1);
     if (frame->n < 1 || frame->n > MAX_STREAMS || n_name > MAX_MODEL_NAME || flags > KNOWN_FLAGS ||
-        !form_is_known(&frame->form))
+        (integers && flags & MEMORY_F16) || !form_is_known(&frame->form))
         return bad_header("the header of a frame is out of range", error);
     const size_t whole = HEADER_FIXED + n_name + table_size(frame) + 8;
     if (size < whole)

@@ -13,7 +13,6 @@
 
 enum {
     COMPRESSED_VERSION = 1,
-    ARITHMETIC_NUMBER = 1,
     MAGIC_SIZE = 4,
     MAX_STREAMS = 32,
     MAX_STREAM = 1 << 16,                 /* bytes of text */
@@ -42,7 +41,6 @@ struct frame_stream {
 };
 
 struct frame {
-    unsigned arithmetic;
     uint32_t size;   /* bytes of text */
     uint64_t offset; /* of the text, from the beginning of the first frame's */
     uint64_t model;  /* checksum */

@@ -92,6 +92,13 @@ txl_status stream_check_model(const txl_model *model, txl_error *error) {
     return TXL_OK;
 }
 
+void stream_set_arithmetic(const txl_model *model, txl_settings *settings) {
+    const bool integers = model_has_integers(model);
+    settings->arithmetic = integers ? TXL_ARITHMETIC_INTEGERS : TXL_ARITHMETIC_EXACT;
+    if (integers)
+        settings->memory_type = TXL_MEMORY_Q8;
+}
+
 /* Half of the machine's memory in bytes; 0: unknown. */
 static uint64_t half_of_memory(void) {
     struct sysinfo machine;

@@ -53,6 +53,9 @@ struct stream_coder {
 /* Refuses models whose numbers depend on how their text is divided into calls. */
 txl_status stream_check_model(const txl_model *model, txl_error *error);
 
+/* Sets the arithmetic that compresses with a model, and what follows from it. */
+void stream_set_arithmetic(const txl_model *model, txl_settings *settings);
+
 /* How a model's streams are mixed with their text. */
 struct frame_form stream_form(const txl_model *model);
 

@@ -13,6 +13,8 @@ enum { DOT_ROWS = 2 };
 #endif
 
 #include "elements_impl.h"
+#include "integers_impl.h"
+#include "multiply_i8_impl.h"
 #include "multiply_impl.h"
 
 /* ---- Sixteen sums ------------------------------------------------------------------------ */
@@ -373,18 +375,15 @@ static void activate(enum activation activation, size_t n, float *x) {
     }
 }
 
-const struct kernels TABLE(exact) = {.name = KERNELS_NAME,
-                                     .is_exact = true,
-                                     .product = {product_f32, product_f16, product_bf16},
-                                     .round = round_rows,
-                                     .product_q8 = product_q8,
-                                     .widen = {widen_f32, widen_f16, widen_bf16, widen_q8},
-                                     .tiles = &TABLE(tiles),
-                                     .multiply = {multiply_f32, multiply_f16},
-                                     .narrow_f16 = narrow_f16,
-                                     .attend = attend,
-                                     .largest = largest,
-                                     .exponentials = exponentials,
-                                     .layer_norm = layer_norm,
-                                     .activate = activate,
-                                     .find_above = find_above};
+#define EXACT_FUNCTIONS                                                                            \
+    .name = KERNELS_NAME, .is_exact = true, .product = {product_f32, product_f16, product_bf16},   \
+    .round = round_rows, .product_q8 = product_q8,                                                 \
+    .widen = {widen_f32, widen_f16, widen_bf16, widen_q8}, .tiles = &TABLE(tiles),                 \
+    .multiply = {multiply_f32, multiply_f16}, .narrow_f16 = narrow_f16, .attend = attend,          \
+    .largest = largest, .exponentials = exponentials, .layer_norm = layer_norm,                    \
+    .activate = activate, .find_above = find_above
+
+const struct kernels TABLE(exact) = {EXACT_FUNCTIONS};
+const struct kernels TABLE(integers) = {EXACT_FUNCTIONS, .integers = &integer_products,
+                                        .score_i8 = score_i8, .weigh_i8 = weigh_i8,
+                                        .narrow_i8 = narrow_i8};

@@ -303,6 +303,7 @@ const struct kernels TABLE(kernels) = {
     .sum_exp = sum_exp,
     .find_above = find_above,
     .exact = &TABLE(exact),
+    .in_integers = &TABLE(integers),
     .loops = &TABLE(loops),
     .read = read_only,
 };

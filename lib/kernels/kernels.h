@@ -303,6 +303,29 @@ struct tile_kernels {
     void (*widen[TILE_TYPES])(const struct tile_rows *b, float *out);
 };
 
+/* ---- Integers ---------------------------------------------------------------------------- */
+
+enum { INTEGER_BLOCK = 64 };
+
+/* 64 activations as integers from -127 to 127 (see narrow_i8), whose pairs are multiplied in 16
+ * bits, and what they add up to by 32. */
+struct integer_block {
+    int16_t x[INTEGER_BLOCK];
+    float scale;
+    int16_t sum[INTEGER_BLOCK / TILE_BLOCK];
+};
+
+/* C = A B^T for weights in q8 and q4: A[m, blocks of 64] as `round` makes it of X[m, k] with row
+ * stride ldx, B as product_q8 and tile_kernels have it.  The sums of a block are exact, and blocks
+ * are added in order, so that every table gives the same bits, for any number of rows. */
+struct integer_products {
+    void (*round)(size_t m, size_t k, const float *x, size_t ldx, struct integer_block *out);
+    void (*q8)(size_t m, const struct integer_block *a, size_t n, size_t k, const int8_t *b,
+               const float *scale, float *c, size_t ldc);
+    void (*q4)(size_t m, const struct integer_block *a, const struct tile_rows *b, float *c,
+               size_t ldc);
+};
+
 /* ---- Keys and values in 8 bits ----------------------------------------------------------- */
 
 enum { I8_BLOCK = 64 };
@@ -337,8 +360,8 @@ struct multiply_call {
 struct kernels {
     const char *name;
     bool is_exact; /* NULL in exact tables: panels, rounding, those of tiles, f32_product,
-                      bf16_product, narrow_bf16, narrow_i8, multiply_bf16, score_i8, weigh_i8,
-                      sum_exp, exact, loops, read */
+                      bf16_product, narrow_bf16, multiply_bf16, sum_exp, exact, loops, read, and
+                      outside of integers narrow_i8, score_i8, weigh_i8 */
 
     /* C = A B^T for few rows: A[m, k] with row stride lda, B[n, k] of the type that is the index,
      * C[m, n] with row stride ldc.  Reads B once for every four or eight rows of A. A row of C does
@@ -360,6 +383,9 @@ struct kernels {
                                 float *out);
 
     const struct tile_kernels *tiles;
+
+    /* Products in integers; NULL outside of the tables of that arithmetic, which are exact too. */
+    const struct integer_products *integers;
 
     /* C (+)= A B, of the type of B that is the index; A is in f32.  Nothing is packed, so B should
      * be narrow or its rows close together. */
@@ -436,8 +462,9 @@ struct kernels {
     /* The least i >= first with x[i] > bound, or n; none of x[n] is NaN. */
     size_t (*find_above)(size_t first, size_t n, const float *x, float bound);
 
-    /* The table of the exact arithmetic for the same processor; NULL in that table itself. */
-    const struct kernels *exact;
+    /* The tables of the exact arithmetic and of that in integers for the same processor; NULL in
+     * these tables themselves. */
+    const struct kernels *exact, *in_integers;
 
     const struct loops *loops;
 
@@ -461,6 +488,7 @@ struct kernels kernels_rounding(const struct kernels *kernels);
  * the functions that its instructions make faster. */
 extern const struct kernels kernels_generic, kernels_avx2, kernels_avx512, kernels_neon;
 extern const struct kernels exact_generic, exact_avx2, exact_avx512, exact_neon;
+extern const struct kernels integers_generic, integers_avx2, integers_avx512, integers_neon;
 extern const struct tile_kernels tiles_generic, tiles_avx2, tiles_avx512, tiles_avx512vnni,
     tiles_neon;
 extern const struct loops loops_generic, loops_avx2, loops_avx512, loops_neon;

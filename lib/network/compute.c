@@ -308,6 +308,8 @@ static struct panel get_panel(const struct operand *x, size_t i) {
     return panel;
 }
 
+_Static_assert(sizeof(struct integer_block) <= TILE_INPUT, "a row in integers takes no more");
+
 /* Floats that one row in 16 bits takes; weights in tiles take the longer form. */
 static size_t rounded_row(size_t k) {
     return tiles_across(k) * TILE_INPUT / sizeof(float);
@@ -351,18 +353,31 @@ static void round_tiled_task(void *context, int i, int thread) {
                              x->tiled + first * tiles_across(x->k) * TILE_INPUT, x->scale + first);
 }
 
-/* Rounds all rows to 16 bits, if the weights take that. */
+static void round_integers_task(void *context, int i, int thread) {
+    (void)thread;
+    const struct operand *x = context;
+    size_t first = (size_t)i * FEW_ROWS;
+    x->kernels->integers->round(smaller(FEW_ROWS, x->n - first), x->k, x->x + first * x->ld, x->ld,
+                                x->integers + first * q8_blocks(x->k));
+}
+
+/* Rounds all rows to 16 bits, or to integers of 8, if the weights take that. */
 static void round_operand(const struct compute *compute, struct operand *x,
                           enum weights_type type) {
+    const int tasks = (int)((x->n + FEW_ROWS - 1) / FEW_ROWS);
     if (weights_is_float(type))
         return;
+    if (x->kernels->integers) {
+        x->integers = (struct integer_block *)(void *)compute->packed;
+        pool_run(compute->pool, tasks, round_integers_task, x);
+        return;
+    }
     if (weights_in_tiles(type))
         x->tiled = (uint8_t *)compute->packed;
     else
         x->round = (int16_t *)compute->packed;
     x->scale = compute->packed + x->n * rounded_row(x->k);
-    pool_run(compute->pool, (int)((x->n + FEW_ROWS - 1) / FEW_ROWS),
-             x->tiled ? round_tiled_task : round_task, x);
+    pool_run(compute->pool, tasks, x->tiled ? round_tiled_task : round_task, x);
 }
 
 bool compute_uses_sgemm(const struct kernels *kernels, size_t n_x, const struct matrix *w) {
@@ -533,7 +548,12 @@ void compute_product_block(const struct compute *compute, int thread, const stru
         return;
     }
     struct matrix rows = matrix_rows(w, block->first, n);
-    if (x->round && w->type == WEIGHTS_Q8) {
+    if (x->integers && w->type == WEIGHTS_Q8) {
+        kernels->integers->q8(x->n, x->integers, n, w->n_col, rows.data, rows.scale, y, ldy);
+    } else if (x->integers && w->type == WEIGHTS_Q4) {
+        const struct tile_rows tiles = tile_rows(&rows);
+        kernels->integers->q4(x->n, x->integers, &tiles, y, ldy);
+    } else if (x->round && w->type == WEIGHTS_Q8) {
         kernels->product_q8(x->n, n, w->n_col, x->round, x->scale, rows.data, rows.scale, y, ldy);
     } else if (x->tiled && weights_in_tiles(w->type)) {
         const struct tile_rows tiles = tile_rows(&rows);

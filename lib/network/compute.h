@@ -67,7 +67,8 @@ struct operand {
     float *packed;  /* the same in panels, or NULL if the tasks do not use them */
     int16_t *round; /* few rows in 16 bits for weights in q8 (see kernels.h), or NULL */
     uint8_t *tiled; /* the same for weights in tiles, or NULL */
-    float *scale;   /* [n]: of either */
+    struct integer_block *integers; /* [n, q8_blocks(k)]: all rows in integers, or NULL */
+    float *scale;                   /* [n]: of either */
 };
 
 /* Prepares X for a product with `w`.  The operand serves other matrices of the same width too;

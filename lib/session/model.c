@@ -76,7 +76,8 @@ txl_status model_open_weights(struct weights *weights, bool compressed, int thre
     if (!status) {
         m->rounding = kernels_rounding(&m->kernels);
         m->exact = *m->kernels.exact;
-        m->exact.tiles = m->kernels.tiles;
+        m->integers = *m->kernels.in_integers;
+        m->exact.tiles = m->integers.tiles = m->kernels.tiles;
         status = read_family(m, error);
     }
     if (!status)
@@ -98,6 +99,21 @@ txl_status model_open_weights(struct weights *weights, bool compressed, int thre
     }
     *model = m;
     return TXL_OK;
+}
+
+bool model_has_integers(const txl_model *model) {
+    const struct network *network = model->network;
+    struct parameter_walk walk = parameter_walk(network->parameters, network->settings);
+    struct parameter_tensor t;
+    bool has = model->family->number == TXL_FAMILY_TRANSFORMER_XL && network->has_memory;
+    while (has && parameter_next(&walk, &t)) {
+        const struct parameter *p = t.parameter;
+        if (p->kind == PARAMETER_VECTOR)
+            continue;
+        const struct matrix *matrix = parameter_matrix(p, network_part(network, p->scope, t.i));
+        has = matrix->type == WEIGHTS_Q8 || matrix->type == WEIGHTS_Q4;
+    }
+    return has;
 }
 
 static txl_status open_path(const char *path, bool compressed, int threads, txl_model **model,

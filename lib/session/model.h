@@ -18,7 +18,7 @@ struct txl_model {
     struct vocabulary vocabulary;
     struct id_list banned;            /* what txl_model_banned returns */
     struct kernels kernels, rounding; /* `rounding`: with TXL_COMPUTE_INT8 and _BF16 */
-    struct kernels exact;             /* the exact arithmetic, with the tiles of `kernels` */
+    struct kernels exact, integers;   /* those arithmetics, with the tiles of `kernels` */
     bool compressed;                  /* the matrices of layers stay compressed */
     struct tensors tensors;
     struct network *network;
@@ -28,6 +28,9 @@ struct txl_model {
  * ownership of the weights, which are freed even if it cannot be opened. */
 txl_status model_open_weights(struct weights *weights, bool compressed, int threads,
                               txl_model **model, txl_error *error);
+
+/* Whether the arithmetic in integers covers the model. */
+bool model_has_integers(const txl_model *model);
 
 struct random_model;
 

@@ -271,6 +271,9 @@ txl_status txl_session_save(const txl_session *s, const txl_resume *resume, txl_
         status = CHECK_RESERVED(txl_resume, resume, error);
     if (status)
         return status;
+    if (s->timeline->settings.arithmetic > TXL_ARITHMETIC_EXACT)
+        return txl_fail(error, TXL_UNSUPPORTED,
+                        "a memory of the arithmetic in integers is not saved");
     if (resume->refresh > 0 && resume->round >= resume->refresh)
         return txl_fail(error, TXL_ARGUMENT, "token %" PRIu32 " of a round of %" PRIu32,
                         resume->round, resume->refresh);

@@ -10,7 +10,7 @@
 /* ---- Rounding ----------------------------------------------------------------------------- */
 
 struct rounding session_rounding(const txl_session *s) {
-    struct rounding before = {s->timeline->settings.arithmetic == TXL_ARITHMETIC_EXACT};
+    struct rounding before = {s->timeline->settings.arithmetic != TXL_ARITHMETIC_FAST};
     if (before.is_set)
         before.environment = float_environment_set();
     return before;
@@ -26,6 +26,8 @@ void session_restore_rounding(const struct rounding *before) {
 static const struct kernels *kernels_of(const txl_model *model, const txl_settings *settings) {
     if (settings->arithmetic == TXL_ARITHMETIC_EXACT)
         return &model->exact;
+    if (settings->arithmetic == TXL_ARITHMETIC_INTEGERS)
+        return &model->integers;
     return settings->compute == TXL_COMPUTE_F32 ? &model->kernels : &model->rounding;
 }
 
@@ -101,11 +103,19 @@ static txl_status check_compute(const txl_model *model, txl_compute compute, txl
                     type, in_bytes ? "q8" : "bf16");
 }
 
-/* The exact arithmetic covers what weights-format.md specifies. */
-static txl_status check_exact(const txl_settings *s, txl_error *error) {
-    if (s->memory_type == TXL_MEMORY_BF16 || s->memory_type == TXL_MEMORY_Q8)
+/* The exact arithmetic and that in integers cover what weights-format.md specifies. */
+static txl_status check_exact(const txl_model *model, const txl_settings *s, txl_error *error) {
+    const bool integers = s->arithmetic == TXL_ARITHMETIC_INTEGERS;
+    if (integers && !model_has_integers(model))
         return txl_fail(error, TXL_UNSUPPORTED,
-                        "the exact arithmetic needs a memory in f32 or f16, not %s",
+                        "%s: the arithmetic in integers is for Transformer-XLs with attention of "
+                        "type 0 whose matrices are all in q8 or q4",
+                        model->weights->name);
+    if (integers ? s->memory_type != TXL_MEMORY_Q8
+                 : s->memory_type == TXL_MEMORY_BF16 || s->memory_type == TXL_MEMORY_Q8)
+        return txl_fail(error, TXL_UNSUPPORTED, "the %s needs a memory in %s, not %s",
+                        integers ? "arithmetic in integers" : "exact arithmetic",
+                        integers ? "q8" : "f32 or f16",
                         weights_type_name(rows_type(s->memory_type)));
     if (s->compute != TXL_COMPUTE_F32)
         return txl_fail(error, TXL_UNSUPPORTED,
@@ -123,11 +133,11 @@ static txl_status check_settings(const txl_model *model, const txl_settings *s, 
                         TXL_MAX_MEM_LEN, s->mem_len);
     if (s->memory_type < TXL_MEMORY_F32 || s->memory_type > TXL_MEMORY_Q8)
         return txl_fail(error, TXL_ARGUMENT, "unknown memory_type %d", (int)s->memory_type);
-    if (s->arithmetic < TXL_ARITHMETIC_FAST || s->arithmetic > TXL_ARITHMETIC_EXACT)
+    if (s->arithmetic < TXL_ARITHMETIC_FAST || s->arithmetic > TXL_ARITHMETIC_INTEGERS)
         return txl_fail(error, TXL_ARGUMENT, "unknown arithmetic %d", (int)s->arithmetic);
     txl_status status = check_compute(model, s->compute, error);
-    if (!status && s->arithmetic == TXL_ARITHMETIC_EXACT)
-        status = check_exact(s, error);
+    if (!status && s->arithmetic != TXL_ARITHMETIC_FAST)
+        status = check_exact(model, s, error);
     if (!status)
         status = model->family->check_session(model->network, s, error);
     return status ? status : check_memory(model, s, error);

@@ -48,7 +48,7 @@ static struct position_plan plan_positions(const struct transformer_xl *net,
                                   .inv_freq = net->inv_freq,
                                   .zero_memory =
                                       net->network.zero_memory && s->mem_len > FIRST_TOKENS,
-                                  .exact = s->arithmetic == TXL_ARITHMETIC_EXACT,
+                                  .exact = s->arithmetic != TXL_ARITHMETIC_FAST,
                                   .type = rows_type(s->memory_type)};
 }
 
@@ -103,7 +103,7 @@ static txl_status check_session(const struct network *network, const txl_setting
         return txl_fail(error, TXL_ARGUMENT,
                         "mem_len must be 0: attention type %d has absolute positions and no memory",
                         net->attn_type);
-    if (!attention_is_relative(net->attn_type) && s->arithmetic == TXL_ARITHMETIC_EXACT)
+    if (!attention_is_relative(net->attn_type) && s->arithmetic != TXL_ARITHMETIC_FAST)
         return txl_fail(error, TXL_UNSUPPORTED,
                         "the exact arithmetic does not cover attention type %d, whose positions "
                         "count from the segment's end",
@@ -134,7 +134,7 @@ static struct timeline *lay_out(const struct network *network, const struct kern
                     all_packed(net, kernels, &plan), 4 * (size_t)net->n_layer + BANDS_ORDER, arena);
     layers_lay_out(&t->layers, network, arena);
     adaptive_lay_out(&t->adaptive, &network->bands, plan.chunk,
-                     settings->arithmetic == TXL_ARITHMETIC_EXACT, arena);
+                     settings->arithmetic != TXL_ARITHMETIC_FAST, arena);
     size_t width = head_width(net), d_model = (size_t)net->d_model, d_inner = (size_t)net->d_inner;
     timeline->hidden = arena_take(arena, plan.chunk * d_model, sizeof(float));
     timeline->normed = arena_take(arena, plan.chunk * d_model, sizeof(float));

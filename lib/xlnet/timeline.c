@@ -39,7 +39,7 @@ static size_t all_packed(const struct xlnet *net, const struct kernels *kernels)
 static txl_status check_session(const struct network *network, const txl_settings *s,
                                 txl_error *error) {
     (void)network;
-    if (s->arithmetic == TXL_ARITHMETIC_EXACT)
+    if (s->arithmetic != TXL_ARITHMETIC_FAST)
         return txl_fail(error, TXL_UNSUPPORTED, "the exact arithmetic does not cover XLNet");
     if (s->same_length)
         return txl_fail(error, TXL_ARGUMENT,

@@ -1534,6 +1534,36 @@ TEST(frames_beside_damage_are_salvaged) {
 
 /* ---- What is refused ---------------------------------------------------------------------- */
 
+/* Arithmetics that there are not, and integers of a model that has none. */
+TEST(other_arithmetics_are_refused) {
+    enum { TEXT = 7, ARITHMETIC = 5 };
+    static const struct {
+        unsigned char number;
+        const char *why;
+    } changes[] = {
+        {0, "compressed with the arithmetic number 0; this txl has numbers 1 and 2"},
+        {2, "the arithmetic in integers is for Transformer-XLs with attention of type 0 whose "
+            "matrices are all in q8 or q4"},
+        {3, "compressed with the arithmetic number 3; this txl has numbers 1 and 2"},
+        {255, "compressed with the arithmetic number 255; this txl has numbers 1 and 2"},
+    };
+    struct exchange to = {.model = models[CHARACTERS]};
+    txl_error error;
+    compress(&to, "the dog", TEXT, 1, TEXT);
+    assert_int_equal(to.out.data[ARITHMETIC], TXL_ARITHMETIC_EXACT);
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        struct exchange back = {.model = models[CHARACTERS]};
+        const txl_decompression how = decompression(&back);
+        set_header(to.out.data, ARITHMETIC, &changes[i].number, 1);
+        assert_int_equal(decompress(&back, &how, to.out.data, to.out.length, to.out.length, &error),
+                         TXL_UNSUPPORTED);
+        if (!strstr(error.message, changes[i].why))
+            fail_msg("%s", error.message);
+        assert_int_equal(back.out.length, 0);
+    }
+    buffer_free(&to.out);
+}
+
 /* What no writer states is refused though its checksum is right, before a model is asked for. */
 TEST(headers_out_of_range_are_refused) {
     enum { ROOM = 1000, TEXT = 7 };
@@ -1547,6 +1577,7 @@ TEST(headers_out_of_range_are_refused) {
         {6, 1, 0, "damaged: the header of a frame is out of range"},
         {6, 1, 33, "damaged: the header of a frame is out of range"},
         {7, 1, 4, "damaged: the header of a frame is out of range"},
+        {5, 3, 0x020102, "damaged: the header of a frame is out of range"}, /* integers, f16 */
         {8, 4, 0, "damaged: a frame's size is out of range"},
         {8, 4, 65537, "damaged: a frame's size is out of range"},
         {8, 4, UINT32_MAX, "damaged: a frame's size is out of range"},

@@ -278,6 +278,273 @@ TEST(ends_of_functions) {
     assert_true(fabs(exact_log(DBL_MAX) / log(DBL_MAX) - 1) < 1e-15);
 }
 
+/* ---- In integers -------------------------------------------------------------------------- */
+
+#define FOR_INTEGERS(k)                                                                            \
+    for (size_t v_ = 0; kernels_at(v_); v_++)                                                      \
+        for (const struct kernels *k = kernels_at(v_)->in_integers, *once_ = k; once_; once_ = NULL)
+
+/* Activations as integers, each 64 with a scale. */
+struct rounded_row {
+    int8_t x[MOST_K + Q8_BLOCK];
+    float scale[MOST_K / Q8_BLOCK + 1];
+};
+
+static struct rounded_row rounded(const float *x, size_t k) {
+    struct rounded_row row = {{0}, {0}};
+    for (size_t i = 0; i < k; i++) {
+        const size_t block = i / Q8_BLOCK * Q8_BLOCK,
+                     n = k - block < Q8_BLOCK ? k - block : Q8_BLOCK;
+        float most = 0;
+        for (size_t j = block; j < block + n; j++)
+            most = fmaxf(most, fabsf(x[j]));
+        row.scale[i / Q8_BLOCK] = most > 0x1p-100f ? most / 127 : 0;
+        row.x[i] = (int8_t)(most > 0x1p-100f ? rintf(x[i] / (most / 127)) : 0);
+    }
+    return row;
+}
+
+static float integer_product(const struct rounded_row *x, const int8_t *w, const float *scale,
+                             size_t k) {
+    float sum = 0;
+    for (size_t block = 0; block < k; block += Q8_BLOCK) {
+        int32_t products = 0;
+        for (size_t i = block; i < block + Q8_BLOCK && i < k; i++)
+            products += x->x[i] * w[i];
+        const float both = scale[block / Q8_BLOCK] * x->scale[block / Q8_BLOCK],
+                    part = (float)products * both;
+        sum += part;
+    }
+    return sum;
+}
+
+/* Rows in whose blocks all are of one magnitude, all are zero or nearly, or any number is. */
+static void fill_rows(float *x, size_t m, size_t k) {
+    fill(x, m * k, 2);
+    for (size_t r = 0; r < m; r++)
+        for (size_t i = 0; i < k; i++) {
+            const size_t what = (r + i / Q8_BLOCK) % 5;
+            x[r * k + i] = what == 0   ? ((r * i) % 3 ? 1.5f : -1.5f)
+                           : what == 1 ? (r % 2 ? 0x1p-101f : 0)
+                                       : x[r * k + i];
+        }
+}
+
+/* Weights of both signs, among them blocks of the largest ones alone. */
+static int8_t weight(size_t row, size_t column) {
+    if ((row + column / Q8_BLOCK) % 4 == 0)
+        return (int8_t)(row % 2 ? -128 : 127);
+    return (int8_t)number(127.9f);
+}
+
+TEST(products_in_integers) {
+    static const size_t columns[] = {1, 15, 16, 17, 37};
+    enum { MOST_COLUMN = 37, MOST_HEIGHT = 70, BLOCKS = MOST_K / Q8_BLOCK + 1 };
+    static float x[MOST_HEIGHT * MOST_K], scale[MOST_COLUMN * BLOCKS], c[MOST_HEIGHT * MOST_COLUMN],
+        expected[MOST_HEIGHT * MOST_COLUMN];
+    static struct integer_block a[MOST_HEIGHT * BLOCKS];
+    static int8_t b[MOST_COLUMN * MOST_K];
+    for (size_t s = 0; s < N_SIZE; s++) {
+        const size_t k = sizes[s], blocks = q8_blocks(k), n = columns[s % 5];
+        const size_t m = s % 3 == 0 ? MOST_HEIGHT : 1 + s % 12;
+        fill_rows(x, m, k);
+        fill(scale, n * blocks, 0.1f);
+        for (size_t i = 0; i < n * k; i++)
+            b[i] = weight(i / k, i % k);
+        for (size_t r = 0; r < m; r++) {
+            const struct rounded_row row = rounded(x + r * k, k);
+            for (size_t j = 0; j < n; j++)
+                expected[r * n + j] = integer_product(&row, b + j * k, scale + j * blocks, k);
+        }
+        FOR_INTEGERS(table) {
+            table->integers->round(m, k, x, k, a);
+            table->integers->q8(m, a, n, k, b, scale, c, n);
+            same_bits(table, "product in integers", k, c, expected, m * n);
+        }
+    }
+}
+
+/* What an element of the tiles made below is: a level, and its block's bytes. */
+static int tile_level(size_t row, size_t column) {
+    return (row + column / 32) % 3 == 0 ? 15 : (int)((row * 7 + column * 5 + row * column) % 16);
+}
+
+static int tile_byte(size_t row, size_t block, int which) {
+    return (row + block) % 4 == 0 ? 255 : (int)((row * 11 + block * 3 + (size_t)which * 29) % 256);
+}
+
+static void fill_tiles(size_t n_row, size_t n_col, uint8_t *tiles) {
+    memset(tiles, 0, tiles_bytes(Q4_TOP, n_row, n_col));
+    for (size_t r = 0; r < n_row; r++)
+        for (size_t i = 0; i < n_col; i++) {
+            uint8_t *tile = tiles + r / TILE_HEIGHT * tile_row_bytes(Q4_TOP, n_col) +
+                            i / TILE_WIDTH * tile_bytes(Q4_TOP);
+            tile_set_level(tile, Q4_TOP, r % TILE_HEIGHT, i % TILE_WIDTH, tile_level(r, i));
+            for (int which = 0; which < 2; which++)
+                tile_scales(tile, i % TILE_WIDTH / TILE_BLOCK, which)[r % TILE_HEIGHT] =
+                    (uint8_t)tile_byte(r, i / TILE_BLOCK, which);
+        }
+}
+
+static float tile_product(const struct rounded_row *x, size_t row, const float *factors, size_t k) {
+    float sum = 0;
+    for (size_t first = 0; first < k; first += TILE_BLOCK) {
+        int32_t products = 0, plain = 0;
+        for (size_t i = first; i < first + TILE_BLOCK && i < k; i++) {
+            products += x->x[i] * tile_level(row, i);
+            plain += x->x[i];
+        }
+        const size_t block = first / TILE_BLOCK;
+        const float scale = (float)tile_byte(row, block, 0) * factors[0],
+                    minimum = (float)tile_byte(row, block, 1) * factors[1],
+                    scaled = (float)products * scale, less = (float)plain * minimum,
+                    part = (scaled - less) * x->scale[first / Q8_BLOCK];
+        sum += part;
+    }
+    return sum;
+}
+
+TEST(products_of_tiles_in_integers) {
+    enum { ROWS = 37, MOST_HEIGHT = 70, BLOCKS = MOST_K / Q8_BLOCK + 1 };
+    static float x[MOST_HEIGHT * MOST_K], factors[2 * ROWS], c[MOST_HEIGHT * ROWS],
+        expected[MOST_HEIGHT * ROWS];
+    static struct integer_block a[MOST_HEIGHT * BLOCKS];
+    static uint8_t tiles[3 * BLOCKS * 704];
+    for (size_t i = 0; i < 2 * ROWS; i++)
+        factors[i] = fabsf(number(0.01f));
+    for (size_t s = 0; s < N_SIZE; s++) {
+        const size_t k = sizes[s], m = s % 3 == 0 ? MOST_HEIGHT : 1 + s % 12;
+        const size_t skip = s % 4 == 0 ? 0 : 3 * s % 16, n = ROWS - skip - s % 5;
+        fill_rows(x, m, k);
+        fill_tiles(ROWS, k, tiles);
+        for (size_t r = 0; r < m; r++) {
+            const struct rounded_row row = rounded(x + r * k, k);
+            for (size_t j = 0; j < n; j++)
+                expected[r * n + j] = tile_product(&row, skip + j, factors + 2 * (skip + j), k);
+        }
+        FOR_INTEGERS(table) {
+            const struct tile_rows rows = {tiles, factors, skip, n, k};
+            table->integers->round(m, k, x, k, a);
+            table->integers->q4(m, a, &rows, c, n);
+            same_bits(table, "product of tiles in integers", k, c, expected, m * n);
+        }
+    }
+}
+
+/* A row that is not all finite spoils its own results alone. */
+TEST(integers_of_no_numbers) {
+    enum { K = 130, N = 3 };
+    float x[2 * K], scale[N * 3], c[2 * N];
+    struct integer_block a[2 * 3];
+    int8_t b[N * K];
+    memset(b, 1, sizeof b);
+    fill(x, 2 * K, 1);
+    fill(scale, N * 3, 1);
+    x[K + 64] = NAN;
+    FOR_INTEGERS(table) {
+        table->integers->round(2, K, x, K, a);
+        table->integers->q8(2, a, N, K, b, scale, c, N);
+        for (size_t j = 0; j < N; j++)
+            assert_true(isfinite(c[j]) && isnan(c[N + j]));
+    }
+}
+
+/* Keys and values: blocks of 64 rows, of the elements and then the rows' scales.  Element j of row
+ * r of keys, or of values, if they are `wide`. */
+static size_t place_of(bool wide, size_t width, size_t r, size_t j) {
+    return wide ? r / 2 * 2 * width + 2 * j + r % 2 : j / 2 * 2 * I8_BLOCK + 2 * r + j % 2;
+}
+
+/* x as integers in 16 bits, and their scale. */
+static float round_to_16(const float *x, size_t n, int *out) {
+    float most = 0;
+    for (size_t i = 0; i < n; i++)
+        most = fmaxf(most, fabsf(x[i]));
+    const float inverse = most > 0x1p-100f ? 32767 / most : 0;
+    for (size_t i = 0; i < n; i++) {
+        const float product = x[i] * inverse;
+        out[i] = (int)rintf(product);
+    }
+    return most / 32767;
+}
+
+enum { ATTEND_BLOCKS = 3, ATTEND_WIDTH = 160, ATTEND_ROWS = ATTEND_BLOCKS * I8_BLOCK };
+
+static void check_scores(const struct kernels *k, const struct i8_span *span, size_t d_head,
+                         const float *q, float *s, float *expected) {
+    int x[ATTEND_WIDTH];
+    for (size_t r = span->first; r < span->end; r++) {
+        const char *block = span->block + r / I8_BLOCK * span->apart;
+        const float *scale = (const float *)(const void *)(block + span->width * I8_BLOCK);
+        for (size_t d = 0; d < d_head; d += 128) {
+            const size_t n = d_head - d < 128 ? d_head - d : 128;
+            const float q_scale = round_to_16(q + d, n, x);
+            int32_t sum = 0;
+            for (size_t j = 0; j < n; j++)
+                sum += x[j] * (int8_t)block[place_of(false, span->width, r % I8_BLOCK, d + j)];
+            float part = (float)sum * q_scale;
+            part = part * scale[r % I8_BLOCK];
+            expected[r] = d == 0 ? part : expected[r] + part;
+        }
+    }
+    k->score_i8(1, d_head, q, d_head, span, s, ATTEND_ROWS);
+    same_bits(k, "scores of keys in 8 bits", d_head, s + span->first, expected + span->first,
+              span->end - span->first);
+}
+
+static void check_values(const struct kernels *k, const struct i8_span *span, const float *s,
+                         float *out, float *expected) {
+    for (size_t j = 0; j < span->width; j++)
+        expected[j] = out[j] = 0;
+    for (size_t b = 0; b * I8_BLOCK < span->end; b++) {
+        const char *block = span->block + b * span->apart;
+        const float *scale = (const float *)(const void *)(block + span->width * I8_BLOCK);
+        const size_t first = b == 0 ? span->first : 0, end = span->end - b * I8_BLOCK < I8_BLOCK
+                                                                 ? span->end - b * I8_BLOCK
+                                                                 : I8_BLOCK;
+        float weights[I8_BLOCK];
+        int x[I8_BLOCK];
+        for (size_t r = first; r < end; r++)
+            weights[r - first] = s[b * I8_BLOCK + r] * scale[r];
+        const float w_scale = round_to_16(weights, end - first, x);
+        for (size_t j = 0; j < span->width; j++) {
+            int32_t sum = 0;
+            for (size_t r = first; r < end; r++)
+                sum += x[r - first] * (int8_t)block[place_of(true, span->width, r, j)];
+            const float part = (float)sum * w_scale;
+            expected[j] += part;
+        }
+    }
+    k->weigh_i8(1, s, ATTEND_ROWS, span, out);
+    same_bits(k, "sums of values in 8 bits", span->width, out, expected, span->width);
+}
+
+/* The tables of the fast arithmetic may fuse what these may not. */
+TEST(attention_in_integers) {
+    static const size_t widths[] = {16, 64, 80, 128, 160};
+    static _Alignas(64) char blocks[ATTEND_BLOCKS * (ATTEND_WIDTH + sizeof(float)) * I8_BLOCK];
+    float q[ATTEND_WIDTH], s[ATTEND_ROWS], out[ATTEND_ROWS], expected[ATTEND_ROWS];
+    for (size_t i = 0; i < 5; i++) {
+        const size_t width = widths[i], apart = (width + sizeof(float)) * I8_BLOCK;
+        for (size_t b = 0; b < ATTEND_BLOCKS; b++) {
+            char *block = blocks + b * apart;
+            for (size_t j = 0; j < width * I8_BLOCK; j++)
+                block[j] = (char)(b == 1 ? (j % 2 ? 127 : -127) : (int)number(127.9f));
+            for (size_t j = 0; j < I8_BLOCK; j++)
+                ((float *)(void *)(block + width * I8_BLOCK))[j] = fabsf(number(0.1f));
+        }
+        fill(q, width, 3);
+        for (size_t j = 0; j < ATTEND_ROWS; j++)
+            s[j] = j % 7 ? fabsf(number(1)) : 0x1p-70f;
+        FOR_INTEGERS(table) {
+            struct i8_span span = {blocks, apart, width, 16 * i % 64, 192 - 16 * i, NULL};
+            float scores[ATTEND_ROWS];
+            check_scores(table, &span, width, q, scores, expected);
+            check_values(table, &span, s, out, expected);
+        }
+    }
+}
+
 int main(void) {
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -311,7 +311,7 @@ TEST(refusals) {
     assert_int_equal(txl_session_new(c.model, &other, &session, &error), TXL_UNSUPPORTED);
     assert_non_null(strstr(error.message, "int8"));
     other = settings;
-    other.arithmetic = (txl_arithmetic)2;
+    other.arithmetic = TXL_ARITHMETIC_INTEGERS + 1;
     assert_int_equal(txl_session_new(c.model, &other, &session, &error), TXL_ARGUMENT);
     case_close(&c);
 }
