@@ -40,7 +40,10 @@ static float narrow_i8(const float *in, size_t n, int8_t *out) {
         /* Divided, because a product would be fused with the sum on some processors. */
         vec y = load_some(in + i, left) / splat(scale) + splat(round);
         byte_ivec q = __builtin_convertvector((ivec)y - (ivec)splat(round), byte_ivec);
-        memcpy(out + i, &q, left);
+        if (left == LANES)
+            memcpy(out + i, &q, sizeof q);
+        else
+            memcpy(out + i, &q, left);
     }
     return scale;
 }
