@@ -304,20 +304,24 @@ static bool print_settings(struct block *block, const struct setup *setup,
                                           {"lines", ", each line alone"},
                                           {"sliding", ", in a sliding window"},
                                           {"both-sides", ", from both sides"}};
-    const char *type = "", *way = "";
+    const json_t *settings = setup->model.settings;
+    const json_int_t tgt_len = json_integer_value(json_object_get(settings, "tgt_len")),
+                     mem_len = json_integer_value(json_object_get(settings, "mem_len")),
+                     clamp_len = json_integer_value(json_object_get(settings, "clamp_len"));
+    const char *type = json_string_value(json_object_get(settings, "type")), *way = "";
     char clamp[32] = "no clamp";
-    int tgt_len = 0, mem_len = 0, clamp_len = -1;
-    json_unpack(setup->model.settings, "{s:s, s:i, s:i, s:i}", "type", &type, "tgt_len", &tgt_len,
-                "mem_len", &mem_len, "clamp_len", &clamp_len);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
         if (strcmp(setup->mode, ways[i][0]) == 0)
             way = ways[i][1];
     if (clamp_len >= 0)
-        snprintf(clamp, sizeof clamp, "clamp %d", clamp_len);
-    return print_line(
-        block, "%s (%s), segment %d, memory %d, %s%s%s; %s %ss/s", setup->model.name, type, tgt_len,
-        mem_len, clamp, way, setup->dynamic ? ", learning as it reads" : "",
-        grouped(result_tokens_per_second(result), 0).text, setup->pieces ? "subword" : "token");
+        snprintf(clamp, sizeof clamp, "clamp %" JSON_INTEGER_FORMAT, clamp_len);
+    return print_line(block,
+                      "%s (%s), segment %" JSON_INTEGER_FORMAT ", memory %" JSON_INTEGER_FORMAT
+                      ", %s%s%s; %s %ss/s",
+                      setup->model.name, type ? type : "-", tgt_len, mem_len, clamp, way,
+                      setup->dynamic ? ", learning as it reads" : "",
+                      grouped(result_tokens_per_second(result), 0).text,
+                      setup->pieces ? "subword" : "token");
 }
 
 /* What the two models differ by, and the other's number. */
