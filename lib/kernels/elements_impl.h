@@ -20,7 +20,8 @@ static void narrow_f16(const float *in, size_t n, uint16_t *out) {
         out[i] = f16_of_float(in[i] > most ? most : in[i] < -most ? -most : in[i]);
 }
 
-static float narrow_i8(const float *in, size_t n, int8_t *out) {
+/* in[n] as integers of at most that magnitude; returns their scale. */
+static inline float narrow_to(float most_integer, const float *in, size_t n, int8_t *out) {
     const float round = 0x1.8p23f; /* adding it leaves the nearest integer in the low bits */
     vec best = {0}, odd = {0};     /* not zero if an element is not finite */
     for (size_t i = 0; i < n; i += LANES) {
@@ -28,7 +29,7 @@ static float narrow_i8(const float *in, size_t n, int8_t *out) {
         best = larger(larger(x, -x), best);
         odd += x - x;
     }
-    float most = max_lanes(best), scale = most > 0x1p-100f ? most / Q8_MAX : 0;
+    float most = max_lanes(best), scale = most > 0x1p-100f ? most / most_integer : 0;
     scale += sum_lanes(odd);
     if (!(scale > 0)) {
         memset(out, 0, n);
@@ -46,6 +47,10 @@ static float narrow_i8(const float *in, size_t n, int8_t *out) {
             memcpy(out + i, &q, left);
     }
     return scale;
+}
+
+static float narrow_i8(const float *in, size_t n, int8_t *out) {
+    return narrow_to(Q8_MAX, in, n, out);
 }
 
 /* ---- Widening ---------------------------------------------------------------------------- */

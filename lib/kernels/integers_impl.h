@@ -1,81 +1,60 @@
 /* Products of rows in integers of 8 bits with weights in q8 and q4: see struct integer_products.
  *
  * Sixteen rows of weights are packed at a time, so that a lane has a row of them, and meets the
- * same pair of elements in every lane: a block's sum is whole in its lane.  Pairs are in 16 bits,
- * because instructions that multiply bytes saturate, or need as many others. */
+ * same four elements in every lane: a block's sum is whole in its lane.  Weights in q8 are packed
+ * with OFFSET added, since instructions multiply unsigned bytes by signed ones. */
 
 /* Rows of weights that are packed together, and of activations that meet them in registers and from
  * the cache. */
 enum { PACKED_ROWS = 16, PACKED_VECTORS = PACKED_ROWS / LANES };
 enum { MOST_INTEGER_ROWS = LANES == 16 ? 8 : 4, CACHED_INTEGER_ROWS = 64 };
+enum { OFFSET = 128 };
 
-/* Elements are in pairs: of the 32 elements from a multiple of 32 on, pair i < 8 has elements 4 i
- * and 4 i + 2, pair 8 + i the two after them.  So four bytes in a lane become two pairs at once. */
-enum { PAIRS_BLOCK = TILE_BLOCK, PAIRS_ODD = PAIRS_BLOCK / 2 };
-
-/* A block's part of sixteen rows of weights: pair l of row r at 32 l + 2 r. */
-typedef int16_t packed_block[Q8_BLOCK * PACKED_ROWS];
-
-static inline void store_pairs(ivec bytes, int16_t *even, int16_t *odd) {
-    typedef int16_t words __attribute__((vector_size(LANES * 4)));
-    const words low = (words)((uvec)bytes << 8) >> 8, high = (words)bytes >> 8;
-    memcpy(even, &low, sizeof low);
-    memcpy(odd, &high, sizeof high);
-}
-
-/* Stores elements 4 i to 4 i + 3 of a block of LANES rows of weights. */
-static inline void store_packed(ivec bytes, size_t i, int16_t *out) {
-    int16_t *even = out + (i / 8 * PAIRS_BLOCK / 2 + i % 8) * 2 * PACKED_ROWS;
-    store_pairs(bytes, even, even + PAIRS_ODD * PACKED_ROWS);
-}
+/* A block's part of sixteen rows of weights: elements 4 i to 4 i + 3 of row r at 64 i + 4 r. */
+enum { QUAD = 4, PACKED_QUADS = QUAD * PACKED_ROWS };
+typedef uint8_t packed_block[Q8_BLOCK * PACKED_ROWS];
 
 /* ---- Activations -------------------------------------------------------------------------- */
-
-/* Puts elements in pairs, and adds them up. */
-static inline void round_pairs(const int8_t *bytes, int16_t *out, int16_t *total) {
-    int sum = 0;
-    for (size_t i = 0; i < PAIRS_BLOCK; i++)
-        sum += bytes[i];
-    *total = (int16_t)sum;
-    for (size_t i = 0; i < PAIRS_BLOCK / 4; i++) {
-        out[2 * i] = bytes[4 * i];
-        out[2 * i + 1] = bytes[4 * i + 2];
-        out[2 * i + PAIRS_ODD] = bytes[4 * i + 1];
-        out[2 * i + 1 + PAIRS_ODD] = bytes[4 * i + 3];
-    }
-}
 
 static void round_integers(size_t m, size_t k, const float *x, size_t ldx,
                            struct integer_block *out) {
     for (; m > 0; m--, x += ldx) {
         for (size_t i = 0; i < k; i += Q8_BLOCK, out++) {
-            const size_t n = k - i < Q8_BLOCK ? k - i : Q8_BLOCK;
-            int8_t bytes[Q8_BLOCK] = {0};
-            out->scale = narrow_i8(x + i, n, bytes);
-            for (size_t j = 0; j < Q8_BLOCK; j += PAIRS_BLOCK)
-                round_pairs(bytes + j, out->x + j, &out->sum[j / PAIRS_BLOCK]);
+            memset(out->x, 0, sizeof out->x);
+            out->scale =
+                narrow_to(INTEGER_MOST, x + i, k - i < Q8_BLOCK ? k - i : Q8_BLOCK, out->x);
+            for (size_t part = 0; part < Q8_BLOCK / TILE_BLOCK; part++) {
+                int sum = 0;
+                for (size_t j = 0; j < TILE_BLOCK; j++)
+                    sum += out->x[part * TILE_BLOCK + j];
+                out->sum[part] = (int16_t)sum;
+            }
         }
     }
 }
 
 /* ---- Sums --------------------------------------------------------------------------------- */
 
-/* The sums of `pairs` pairs of elements, from element `first` of the activations' block on, for
- * `rows` rows of activations and sixteen of weights. */
+/* The sums of `quads` times four elements, from element `first` of the activations' block on, for
+ * `rows` rows of activations and sixteen of weights, of which `offset` is taken off. */
 static inline __attribute__((always_inline)) void
-integer_sums(const int rows, const size_t pairs, const struct integer_block *a, size_t lda,
-             size_t first, const int16_t *b, ivec sum[MOST_INTEGER_ROWS][PACKED_VECTORS]) {
-    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int v = 0; v < PACKED_VECTORS; v++)
-        sum[r][v] = (ivec){0};
-    for (size_t l = 0; l < pairs; l++, b += 2 * PACKED_ROWS) {
-        ivec16 y[PACKED_VECTORS];
+integer_sums(const int rows, const size_t quads, const int offset, const struct integer_block *a,
+             size_t lda, size_t first, const uint8_t *b,
+             ivec sum[MOST_INTEGER_ROWS][PACKED_VECTORS]) {
+    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int v = 0; v < PACKED_VECTORS; v++) {
+        const int16_t *sums = a[(size_t)r * lda].sum;
+        sum[r][v] = (ivec){0} - offset * (sums[0] + sums[1]);
+    }
+    for (size_t l = 0; l < quads; l++, b += PACKED_QUADS) {
+        ivec y[PACKED_VECTORS];
         UNROLL for (int v = 0; v < PACKED_VECTORS; v++)
-            memcpy(&y[v], b + v * 2 * LANES, sizeof y[v]);
+            memcpy(&y[v], b + v * QUAD * LANES, sizeof y[v]);
         UNROLL for (int r = 0; r < rows; r++) {
-            float pair; /* two integers */
-            memcpy(&pair, a[(size_t)r * lda].x + first + 2 * l, sizeof pair);
-            const ivec16 x = (ivec16)splat(pair);
-            UNROLL for (int v = 0; v < PACKED_VECTORS; v++) sum[r][v] += pair_products(x, y[v]);
+            float quad; /* four integers */
+            memcpy(&quad, a[(size_t)r * lda].x + first + QUAD * l, sizeof quad);
+            const ivec x = (ivec)splat(quad);
+            UNROLL for (int v = 0; v < PACKED_VECTORS; v++) sum[r][v] =
+                add_quads(sum[r][v], y[v], x);
         }
     }
 }
@@ -89,9 +68,9 @@ struct integer_scales {
  * with element `first` of the activations' block. */
 static inline __attribute__((always_inline)) void
 add_integers(const bool q4, const int rows, const struct integer_block *a, size_t lda, size_t first,
-             const int16_t *b, const struct integer_scales *s, float *total) {
+             const uint8_t *b, const struct integer_scales *s, float *total) {
     ivec sum[MOST_INTEGER_ROWS][PACKED_VECTORS];
-    integer_sums(rows, (q4 ? TILE_BLOCK : Q8_BLOCK) / 2, a, lda, first, b, sum);
+    integer_sums(rows, (q4 ? TILE_BLOCK : Q8_BLOCK) / QUAD, q4 ? 0 : OFFSET, a, lda, first, b, sum);
     UNROLL for (int r = 0; r < rows; r++) {
         const struct integer_block *x = a + (size_t)r * lda;
         UNROLL for (int v = 0; v < PACKED_VECTORS; v++) {
@@ -113,7 +92,7 @@ add_integers(const bool q4, const int rows, const struct integer_block *a, size_
 /* The same for m rows. */
 static inline __attribute__((always_inline)) void
 add_block(const bool q4, size_t m, const struct integer_block *a, size_t lda, size_t first,
-          const int16_t *b, const struct integer_scales *s, float *total) {
+          const uint8_t *b, const struct integer_scales *s, float *total) {
     size_t r = 0;
     for (; r + MOST_INTEGER_ROWS <= m; r += MOST_INTEGER_ROWS)
         add_integers(q4, MOST_INTEGER_ROWS, a + r * lda, lda, first, b, s, total + r * PACKED_ROWS);
@@ -142,8 +121,10 @@ static inline void pack_q8(const int8_t *b, size_t stride, packed_block out) {
             UNROLL for (size_t r = 0; r < LANES; r++)
                 memcpy(&part[r], b + (row + r) * stride + i, sizeof(vec));
             transpose(part);
-            UNROLL for (size_t j = 0; j < LANES; j++)
-                store_packed((ivec)part[j], i / 4 + j, out + 2 * row);
+            UNROLL for (size_t j = 0; j < LANES; j++) {
+                const uvec bytes = (uvec)part[j] ^ OFFSET * 0x01010101u;
+                memcpy(out + (i / QUAD + j) * PACKED_QUADS + QUAD * row, &bytes, sizeof bytes);
+            }
         }
     }
 }
@@ -195,8 +176,9 @@ static inline void pack_q4(const uint8_t *tile, size_t block, packed_block out) 
         for (size_t p = 0; p < PACKED_VECTORS; p++) {
             ivec level[2];
             load_levels(Q4_TOP, tile, block, p, l, level);
-            for (size_t half = 0; half < 2; half++)
-                store_packed(level[half], (size_t)l + 4 * half, out + p * 2 * LANES);
+            for (size_t half = 0; half < 2; half++) /* columns 16 further on */
+                memcpy(out + ((size_t)l + 4 * half) * PACKED_QUADS + p * QUAD * LANES, &level[half],
+                       sizeof level[half]);
         }
     }
 }

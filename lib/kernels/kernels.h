@@ -305,12 +305,12 @@ struct tile_kernels {
 
 /* ---- Integers ---------------------------------------------------------------------------- */
 
-enum { INTEGER_BLOCK = 64 };
+enum { INTEGER_BLOCK = 64, INTEGER_MOST = 63 };
 
-/* 64 activations as integers from -127 to 127 (see narrow_i8), whose pairs are multiplied in 16
- * bits, and what they add up to by 32. */
+/* 64 activations as integers from -63 to 63 (see narrow_i8), and what they add up to by 32.  Seven
+ * bits, so that 16 hold two products by unsigned bytes: AVX2 and AVX-512 add pairs of those. */
 struct integer_block {
-    int16_t x[INTEGER_BLOCK];
+    int8_t x[INTEGER_BLOCK];
     float scale;
     int16_t sum[INTEGER_BLOCK / TILE_BLOCK];
 };

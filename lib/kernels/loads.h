@@ -2,7 +2,8 @@
  * F16C, with NEON (USE_NEON), and in C.
  *
  * Lane i of pair_products has the products of elements 2 i and 2 i + 1, added.  add_products adds
- * as many products to each lane, whichever suits the processor. */
+ * as many products to each lane, whichever suits the processor.  add_quads adds to lane i those of
+ * bytes 4 i to 4 i + 3, of a unsigned, of b from -63 to 63: two of them fit into 16 bits. */
 #ifndef TXL_LOADS_H
 #define TXL_LOADS_H
 
@@ -50,6 +51,11 @@ static inline ivec add_products(ivec sum, ivec16 a, ivec16 b) {
 #else
     return sum + pair_products(a, b);
 #endif
+}
+
+static inline ivec add_quads(ivec sum, ivec a, ivec b) {
+    const __m512i pairs = _mm512_maddubs_epi16((__m512i)a, (__m512i)b);
+    return sum + (ivec)_mm512_madd_epi16(pairs, _mm512_set1_epi16(1));
 }
 
 #if defined(__AVX512BF16__)
@@ -106,6 +112,11 @@ static inline ivec pair_products(ivec16 a, ivec16 b) {
 
 static inline ivec add_products(ivec sum, ivec16 a, ivec16 b) {
     return sum + pair_products(a, b);
+}
+
+static inline ivec add_quads(ivec sum, ivec a, ivec b) {
+    const __m256i pairs = _mm256_maddubs_epi16((__m256i)a, (__m256i)b);
+    return sum + (ivec)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
 }
 
 #elif defined(USE_NEON)
@@ -188,6 +199,15 @@ static inline ivec add_products(ivec sum, ivec16 a, ivec16 b) {
     return sum + pair_products(a, b);
 }
 
+#endif
+
+#if LANES == 4
+static inline ivec add_quads(ivec sum, ivec a, ivec b) {
+    typedef uint16_t words __attribute__((vector_size(16)));
+    const ivec16 a_even = (ivec16)((words)a & 255), a_odd = (ivec16)((words)a >> 8),
+                 b_even = (ivec16)((words)b << 8) >> 8, b_odd = (ivec16)b >> 8;
+    return sum + pair_products(a_even, b_even) + pair_products(a_odd, b_odd);
+}
 #endif
 
 /* Rounds x[n] to 16-bit integers: x is about out times *scale, which is the largest magnitude

@@ -298,8 +298,8 @@ static struct rounded_row rounded(const float *x, size_t k) {
         float most = 0;
         for (size_t j = block; j < block + n; j++)
             most = fmaxf(most, fabsf(x[j]));
-        row.scale[i / Q8_BLOCK] = most > 0x1p-100f ? most / 127 : 0;
-        row.x[i] = (int8_t)(most > 0x1p-100f ? rintf(x[i] / (most / 127)) : 0);
+        row.scale[i / Q8_BLOCK] = most > 0x1p-100f ? most / 63 : 0;
+        row.x[i] = (int8_t)(most > 0x1p-100f ? rintf(x[i] / (most / 63)) : 0);
     }
     return row;
 }
