@@ -445,6 +445,26 @@ TEST(matches_are_verified) {
     }
 }
 
+/* A match that has come to the end of another stream's text says nothing until that goes on. */
+TEST(matches_end_with_their_text) {
+    enum { AT = 3 };
+    int32_t there[AT + 1] = {5, 6, 7, 8};
+    struct history histories[] = {{.elements = there, .n = AT}, {.n = 0}};
+    struct match_guess guess[N_MATCH];
+    struct matches matches;
+    txl_error error;
+    assert_int_equal(matches_open(&matches, 2, &error), TXL_OK);
+    matches.held[1][0] = (struct match){.length = 9, .stream = 0, .at = AT};
+    matches_look(&matches, histories, 1, guess);
+    assert_int_equal(guess[0].length, 0);
+    assert_int_equal(guess[0].element, NO_ELEMENT);
+    histories[0].n++;
+    matches_look(&matches, histories, 1, guess);
+    assert_int_equal(guess[0].length, 9);
+    assert_int_equal(guess[0].element, 8);
+    matches_close(&matches);
+}
+
 /* ---- Work --------------------------------------------------------------------------------- */
 
 /* What an element takes depends on its kind, not on what a text says: as many decisions as its leaf
