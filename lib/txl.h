@@ -418,6 +418,19 @@ TXL_API txl_status txl_session_feed(txl_session *session, const int32_t *ids, si
 TXL_API txl_status txl_session_feed_each(txl_session *const *sessions, size_t n, const int32_t *ids,
                                          txl_error *error);
 
+/* The most ids that txl_session_expect takes. */
+#define TXL_MAX_EXPECTED 7
+
+/* Says which ids[n] will probably be fed after the next one, each by a txl_session_feed of its own.
+ * The first of these calls then reads them all in one pass, and those that follow find their work
+ * done for as long as the ids are the expected ones.  The first other id and any other call that
+ * changes the session make it forget the rest.  So they may be wrong: what the session computes is
+ * the same, bit for bit.  *taken becomes the number of ids that one pass can take, which may be
+ * less: 0 of XLNets, of attention types 2 and 3, of the first tokens where the memory starts with
+ * zeros, and at the end of a segment.  The first call allocates 8 rows of a distribution. */
+TXL_API txl_status txl_session_expect(txl_session *session, const int32_t *ids, size_t n,
+                                      size_t *taken, txl_error *error);
+
 /* Makes a second session at the same place of the same timeline.  Afterwards the two are
  * independent: each may be fed, reset or freed by a thread of its own.  They share what is only
  * read from now on: position rows, which this call computes, and a Transformer-XL's keys and values

@@ -33,7 +33,7 @@
 
 enum {
     BLAS_BUFFER = 1 << 27,  /* bytes that OpenBLAS maps for each thread */
-    FEW_ROWS = 8,           /* rows of activations up to which the product kernels are fastest */
+    FEW_ROWS = ALIKE_ROWS,  /* rows of activations up to which the product kernels are fastest */
     STREAM_BYTES = 1 << 18, /* bytes of weights in a task, at most, if rows are few */
     LEAST_BYTES = 1 << 13,  /* the same, at least: small matrices are divided no further */
     CACHED_BYTES = 1 << 21, /* matrices of more bytes are read from memory for each token */

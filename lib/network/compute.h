@@ -9,6 +9,9 @@
 
 #include <stdbool.h>
 
+/* Up to so many rows, a product gives each the bits of a product of its own. */
+enum { ALIKE_ROWS = 8 };
+
 struct read_ahead;
 
 struct compute {

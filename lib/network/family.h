@@ -202,6 +202,15 @@ struct family {
     txl_status (*advance)(struct timeline *timeline, const int32_t *ids, size_t n, bool every,
                           const float **hidden, txl_error *error);
 
+    /* Tokens on trial.  `trial`: the most ids that advance_trial can take now, at least 1; NULL:
+     * the family has none.  advance_trial is `advance` with `every`, but appends the first id
+     * alone; keep_trial appends the next one of them.  Each token's bits are those of a pass of its
+     * own. */
+    size_t (*trial)(const struct timeline *timeline);
+    txl_status (*advance_trial)(struct timeline *timeline, const int32_t *ids, size_t n,
+                                const float **hidden, txl_error *error);
+    void (*keep_trial)(struct timeline *timeline);
+
     /* Whether the next token gives other bits by advance_each than by advance; NULL: it never
      * does. */
     bool (*differs_in_batch)(const struct timeline *timeline);

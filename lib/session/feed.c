@@ -87,6 +87,8 @@ static txl_status session_advance(txl_session *s, const int32_t *ids, size_t n,
 txl_status txl_session_feed(txl_session *s, const int32_t *ids, size_t n, txl_error *error) {
     const struct outputs nothing = {0};
     txl_status status = session_check_ids(s, ids, n, error);
+    if (!status && n == 1 && session_expects(s))
+        return session_feed_expecting(s, ids[0], error);
     return status ? status : session_advance(s, ids, n, &nothing, error);
 }
 
@@ -300,6 +302,7 @@ txl_status session_feed_weights(txl_session *const *sessions, size_t n, const in
 /* XLNet's blocks and gaps, whose tokens are predicted from both sides. */
 
 void txl_session_end_segment(txl_session *s) {
+    session_forget_expected(s);
     if (s->model->network->has_memory)
         s->timeline->segment_start = s->timeline->next;
     else

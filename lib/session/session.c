@@ -177,6 +177,7 @@ void txl_session_free(txl_session *s) {
     if (!s)
         return;
     s->model->family->timeline_close(s->timeline);
+    session_free_expected(s);
     struct arena arena = s->arena;
     arena_close(&arena);
 }
@@ -199,6 +200,7 @@ void txl_session_settings(const txl_session *s, txl_settings *settings) {
 void session_forget_distribution(txl_session *s) {
     memset(s->have, 0, (size_t)s->model->network->bands.n_band * sizeof *s->have);
     s->n_asked = 0;
+    session_forget_expected(s);
 }
 
 /* The next distribution follows from this hidden state. */
@@ -234,6 +236,7 @@ txl_status txl_session_copy(txl_session *s, txl_session **copy, txl_error *error
     txl_session *c;
     size_t n_token = (size_t)s->model->vocabulary.n,
            n_band = (size_t)s->model->network->bands.n_band;
+    session_forget_expected(s); /* its rows may be in blocks that the copies do not get */
     txl_status status = session_check_finished(s, error);
     if (!status)
         status = new_session(s->model, &s->timeline->settings, s, &c, error);

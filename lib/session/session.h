@@ -28,6 +28,8 @@ struct txl_session {
     bool *have;                  /* [n_band] whether the band's tokens are in logprob */
     struct candidate *candidate; /* [n_token], scratch for choosing */
     unsigned char *mark;         /* [n_token], the marks of an adjustment */
+
+    struct expected *expected; /* NULL: nothing was ever expected */
 };
 
 enum { MARK_BANNED = 1, MARK_PENALISED = 2 };
@@ -41,7 +43,16 @@ struct adjustment {
 
 /* The next distribution follows from this hidden state. */
 void session_set_last(txl_session *session, const float *hidden);
+
+/* Whatever changes the session begins with it: the distribution is another one, and no id is
+ * expected any more. */
 void session_forget_distribution(txl_session *session);
+
+/* Ids that are expected (txl_session_expect).  session_feed_expecting feeds an id if some are. */
+bool session_expects(const txl_session *session);
+txl_status session_feed_expecting(txl_session *session, int32_t id, txl_error *error);
+void session_forget_expected(txl_session *session);
+void session_free_expected(txl_session *session);
 
 /* Resets the session to where `read` tokens have been read, and the last segment has just become
  * memory.  The caller then imports the memory's rows. */

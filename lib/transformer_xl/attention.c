@@ -335,8 +335,7 @@ static void run_plain(struct attention *a) {
 
 /* ---- Groups ------------------------------------------------------------------------------- */
 
-/* Timelines of a group: up to this many rows, a product gives each row the same bits. */
-enum { MOST_GROUP = 8 };
+enum { MOST_GROUP = ALIKE_ROWS }; /* timelines of a group */
 
 /* Whether the timelines of these m rows use the same position rows, and their visible keys are near
  * enough for all scores to fit into the scratch of a task. */

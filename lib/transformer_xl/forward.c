@@ -133,10 +133,17 @@ static bool scores_first(const struct transformer_xl_timeline *timeline, size_t 
                                timeline->base.next - first_position(&timeline->base), n);
 }
 
-/* n tokens of the timeline, or one token of each of n timelines: hidden[n, d_model]. */
+/* The next `n` tokens, which a pass has read, become part of the timeline. */
+static void append(struct transformer_xl_timeline *timeline, size_t n) {
+    timeline->base.next += n;
+    timeline_forget(timeline);
+}
+
+/* n tokens of the timeline, of which it keeps the first `keep`, or one token of each of n
+ * timelines: hidden[n, d_model]. */
 static txl_status forward_pass(struct transformer_xl_timeline *timeline,
                                struct timeline *const *each, const int32_t *ids, size_t n,
-                               txl_error *error) {
+                               size_t keep, txl_error *error) {
     struct attention attention = {.timeline = timeline, .each = each, .n = n};
     size_t n_timeline = each ? n : 1, n_each = each ? 1 : n;
     attention.first = !each && scores_first(timeline, n);
@@ -154,8 +161,7 @@ static txl_status forward_pass(struct transformer_xl_timeline *timeline,
     for (size_t t = 0; t < n_timeline && !status; t++) {
         struct transformer_xl_timeline *each_timeline = attention_timeline(&attention, t);
         positions_finish(each_timeline->positions);
-        each_timeline->base.next += n_each;
-        timeline_forget(each_timeline);
+        append(each_timeline, keep);
     }
     return status;
 }
@@ -183,7 +189,7 @@ static txl_status advance_anew(struct transformer_xl_timeline *timeline, const i
     size_t length = (size_t)timeline_segment_length(t);
     memcpy(t->segment + length, ids, n * sizeof *ids);
     t->next = t->segment_start = 0;
-    txl_status status = forward_pass(timeline, NULL, t->segment, length + n, error);
+    txl_status status = forward_pass(timeline, NULL, t->segment, length + n, length + n, error);
     if (status)
         t->next = next;
     *hidden = timeline->hidden + length * (size_t)timeline->net->d_model;
@@ -197,7 +203,7 @@ txl_status transformer_xl_advance(struct timeline *t, const int32_t *ids, size_t
     *hidden = timeline->hidden;
     if (t->network->has_memory) {
         begin_pass(t);
-        status = forward_pass(timeline, NULL, ids, n, error);
+        status = forward_pass(timeline, NULL, ids, n, n, error);
     } else {
         status = advance_anew(timeline, ids, n, hidden, error);
     }
@@ -216,5 +222,30 @@ txl_status transformer_xl_advance_each(struct timeline *const *each, const int32
     for (size_t t = 0; t < n; t++)
         begin_pass(each[t]);
     *hidden = lead->hidden;
-    return forward_pass(lead, each, ids, n, error);
+    return forward_pass(lead, each, ids, n, 1, error);
+}
+
+/* ---- Tokens on trial ---------------------------------------------------------------------- */
+
+/* A pass of few rows gives each the bits of a pass of its own.  Its rows see the same keys as then:
+ * they are in one segment, and the ring holds what the first of them sees beside the last. */
+
+size_t transformer_xl_trial(const struct timeline *t) {
+    const struct transformer_xl_timeline *timeline = (const struct transformer_xl_timeline *)t;
+    if (!t->network->has_memory || positions_may_be_first(timeline->positions))
+        return 1;
+    return smaller(transformer_xl_room(t), ALIKE_ROWS);
+}
+
+txl_status transformer_xl_advance_trial(struct timeline *t, const int32_t *ids, size_t n,
+                                        const float **hidden, txl_error *error) {
+    struct transformer_xl_timeline *timeline = xl_timeline(t);
+    begin_pass(t);
+    *hidden = timeline->hidden;
+    return forward_pass(timeline, NULL, ids, n, 1, error);
+}
+
+void transformer_xl_keep_trial(struct timeline *t) {
+    begin_pass(t);
+    append(xl_timeline(t), 1);
 }

@@ -149,8 +149,12 @@ void positions_finish(struct positions *p) {
 
 /* ---- The first tokens --------------------------------------------------------------------- */
 
+bool positions_may_be_first(const struct positions *p) {
+    return p->first_queries && p->known < p->distances;
+}
+
 bool positions_are_first(const struct positions *p, uint64_t before, size_t n) {
-    return p->first_queries && p->known < p->distances && before + n <= FIRST_TOKENS;
+    return positions_may_be_first(p) && before + n <= FIRST_TOKENS;
 }
 
 struct first_queries {

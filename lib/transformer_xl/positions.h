@@ -83,6 +83,10 @@ void positions_fill(struct positions *positions, const struct compute *compute, 
                     const struct position_weights *weights);
 void positions_finish(struct positions *positions);
 
+/* Whether some tokens may still be scored by positions_score_first.  What is known decides that, so
+ * until then a pass must not fill in more rows than its tokens need. */
+bool positions_may_be_first(const struct positions *positions);
+
 /* Whether n more tokens after the first `before` are scored by positions_score_first. */
 bool positions_are_first(const struct positions *positions, uint64_t before, size_t n);
 

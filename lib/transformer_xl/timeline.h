@@ -80,6 +80,10 @@ void timeline_forget(struct transformer_xl_timeline *timeline);
 size_t transformer_xl_room(const struct timeline *timeline);
 txl_status transformer_xl_advance(struct timeline *timeline, const int32_t *ids, size_t n,
                                   bool every, const float **hidden, txl_error *error);
+size_t transformer_xl_trial(const struct timeline *timeline);
+txl_status transformer_xl_advance_trial(struct timeline *timeline, const int32_t *ids, size_t n,
+                                        const float **hidden, txl_error *error);
+void transformer_xl_keep_trial(struct timeline *timeline);
 bool transformer_xl_differs_in_batch(const struct timeline *timeline);
 txl_status transformer_xl_advance_each(struct timeline *const *each, const int32_t *ids, size_t n,
                                        const float **hidden, txl_error *error);

@@ -329,6 +329,21 @@ static txl_status feed_copies(txl_session *session, uint64_t *result, txl_error 
     return status;
 }
 
+static txl_status expect(txl_session *session, uint64_t *result, txl_error *error) {
+    const int32_t next[] = {1, 2};
+    float logprob;
+    int32_t likeliest;
+    size_t taken;
+    txl_status status = txl_session_expect(session, next, 2, &taken, error);
+    for (int i = 0; i < 2 && !status; i++)
+        status = txl_session_feed(session, &next[i], 1, error);
+    if (!status)
+        status = txl_session_top(session, 1, &likeliest, &logprob, error);
+    if (!status)
+        *result += XXH3_64bits(&logprob, sizeof logprob);
+    return status;
+}
+
 static txl_status save_and_load(const txl_model *model, txl_session *session, txl_error *error) {
     txl_memory *memory;
     txl_status status = txl_session_save(session, NULL, &memory, error);
@@ -361,6 +376,8 @@ static txl_status remember(const void *context, uint64_t *result, txl_error *err
     if (status)
         return status;
     status = txl_session_feed(session, ids, N, error);
+    if (!status)
+        status = expect(session, result, error);
     if (!status)
         status = save_and_load(model, session, error);
     if (!status)
