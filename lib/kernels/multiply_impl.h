@@ -105,8 +105,17 @@ multiply_columns(const int vectors, const bool half, struct multiply_call x) {
                 __builtin_prefetch(next + row * x.ldb * size + line, 0, 2);
         multiply_tile(6, vectors, half, x, NULL);
     }
-    for (; x.m >= 2; x = rows_from(x, 2))
+    if (x.m >= 4) {
+        multiply_tile(4, vectors, half, x, NULL);
+        x = rows_from(x, 4);
+    }
+    if (x.m == 3) {
+        multiply_tile(3, vectors, half, x, NULL);
+        x = rows_from(x, 3);
+    } else if (x.m == 2) {
         multiply_tile(2, vectors, half, x, NULL);
+        x = rows_from(x, 2);
+    }
     x.next = next;
     if (x.m == 1)
         multiply_tile(1, vectors, half, x, NULL);

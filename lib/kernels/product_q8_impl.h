@@ -2,8 +2,12 @@
 #include "loads.h"
 
 /* Rows of A are in groups of 4.  Two groups meet each weight while it is in a register where there
- * are registers for their sums. */
-enum { MOST_Q8_COLUMNS = 4, MOST_Q8_GROUPS = LANES == 16 ? 2 : 1 };
+ * are registers for their sums, and a group of 3 or 4 meets two rows of weights at once there. */
+enum {
+    MOST_Q8_COLUMNS = 4,
+    MOST_Q8_GROUPS = LANES == 16 ? 2 : 1,
+    MORE_ROWS_COLUMNS = LANES == 16 ? 2 : 1
+};
 
 /* Adds to total[j][r] the dot products of a block of `columns` rows of B, `stride` elements from
  * each other, with `rows` rows of A.  The integers' sums are exact. */
@@ -81,9 +85,9 @@ static void product_q8(size_t m, size_t n, size_t k, const int16_t *a, const flo
     for (; MOST_Q8_GROUPS == 2 && m >= 8; m -= 8, a += 8 * lda, a_scale += 8, c += 8 * ldc)
         product_q8_rows(8, 2, n, k, a, a_scale, b, scale, c, ldc);
     for (; m >= 4; m -= 4, a += 4 * lda, a_scale += 4, c += 4 * ldc)
-        product_q8_rows(4, 2, n, k, a, a_scale, b, scale, c, ldc);
+        product_q8_rows(4, MORE_ROWS_COLUMNS, n, k, a, a_scale, b, scale, c, ldc);
     if (m == 3)
-        product_q8_rows(3, 2, n, k, a, a_scale, b, scale, c, ldc);
+        product_q8_rows(3, MORE_ROWS_COLUMNS, n, k, a, a_scale, b, scale, c, ldc);
     else if (m == 2)
         product_q8_rows(2, 2, n, k, a, a_scale, b, scale, c, ldc);
     else if (m == 1)
