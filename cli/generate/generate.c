@@ -20,6 +20,7 @@ const struct generate_options generate_defaults = {.session = SESSION_UNSET,
                                                    .refresh = INTEGER_UNSET,
                                                    .begin_word = CHOICE_UNSET,
                                                    .samples = 1,
+                                                   .draft_length = INTEGER_UNSET,
                                                    .dynamic = DYNAMIC_UNSET};
 
 static bool open_prompt(struct generate *g) {
@@ -123,6 +124,33 @@ static void choose_end(struct generate_options *o, txl_kind kind) {
         o->own.end = sentences && isatty(STDOUT_FILENO) ? END_SENTENCE : END_TOKEN;
 }
 
+/* Why a text of the run can have no drafts, or NULL. */
+static const char *why_no_drafts(const struct generate *g) {
+    const struct generate_options *o = g->options;
+    if (txl_session_reach(g->sample.text.session) == UINT64_MAX)
+        return "the model has no memory that drafts could be read into";
+    if (o->samples > 1 || o->prompts)
+        return "texts that are made together share each pass";
+    return text_rules_read_text(&g->rules) ? "a rule against repetition makes them wrong" : NULL;
+}
+
+/* Drafts change the time that a text takes, and nothing else.  Guesses at words and subwords are
+ * seldom right, so these have drafts only where they are asked for. */
+static bool choose_drafts(struct generate *g) {
+    const struct generate_options *o = g->options;
+    const bool given = o->draft_length != INTEGER_UNSET;
+    const txl_unit unit = model_unit(g->model.handle);
+    const char *why = why_no_drafts(g);
+    if (given && o->draft_length > 0 && why)
+        terminal_note("--draft-length %" PRId64 " changes nothing: %s", o->draft_length, why);
+    if (given ? o->draft_length == 0 : unit != TXL_UNIT_CHARACTER)
+        return true;
+    if (why && !o->interactive)
+        return true;
+    g->sample.text.drafts = drafts_new(unit, given ? (size_t)o->draft_length : DRAFT_MOST, given);
+    return g->sample.text.drafts || terminal_error("out of memory");
+}
+
 static bool set_up(struct generate *g, struct generate_options *options) {
     txl_error error;
     int form;
@@ -155,6 +183,8 @@ static bool set_up(struct generate *g, struct generate_options *options) {
         !terminal_report(text_open(&g->sample.text, &g->rules, session, &error), &error))
         return false;
     txl_session_settings(g->sample.text.session, &g->rules.settings);
+    if (!choose_drafts(g))
+        return false;
     if (!options->ids && txl_decoder_new(g->model.handle, g->rules.raw, &g->rules.scratch, &error))
         return terminal_error("%s", error.message);
     const struct dynamic_text text = {g->rules.raw, options->ids, options->skip_unknown,
@@ -190,7 +220,7 @@ static double tokens_per_second(const struct generate *g) {
 /* `texts`: how many, as keys and values; `seed`: with which one, likewise. */
 static void print_settings(const struct generate *g, const char *texts, const char *seed) {
     const struct generate_options *options = g->options;
-    char sampling[512], settings[8192], learned[48] = "";
+    char sampling[512], settings[8192], learned[48] = "", accepted[48] = "";
     sampling_to_text(sampling, sizeof sampling, &options->own.sampling);
     const struct run_settings run = generate_settings(g);
     settings_to_text(settings, sizeof settings, &g->model, &g->rules.settings, &run);
@@ -199,11 +229,14 @@ static void print_settings(const struct generate *g, const char *texts, const ch
              options->own.end == END_SENTENCE ? " end=sentence" : "");
     if (options->dynamic.on)
         snprintf(learned, sizeof learned, " segments_learned=%" PRIu64, g->prompt.segments_learned);
+    if (g->sample.text.drafts)
+        snprintf(accepted, sizeof accepted, " accepted=%" PRIu64,
+                 drafts_accepted(g->sample.text.drafts));
     terminal_summary("%s prompt_tokens=%" PRIu64 " unknown=%" PRIu64 "%s tokens=%" PRIu64
-                     " done=%s seed=%s seconds=%.2f tokens_per_second=%.1f %s "
+                     "%s done=%s seed=%s seconds=%.2f tokens_per_second=%.1f %s "
                      "allow_unk=%s text=%s %s",
-                     texts, g->prompt.tokens, g->prompt.unknown.n, learned, g->tokens, g->done,
-                     seed, g->seconds, tokens_per_second(g), sampling,
+                     texts, g->prompt.tokens, g->prompt.unknown.n, learned, g->tokens, accepted,
+                     g->done, seed, g->seconds, tokens_per_second(g), sampling,
                      options->own.allow_unk ? "yes" : "no", run.text, settings);
 }
 
@@ -404,18 +437,16 @@ static const struct option_row options[] = {
     {"begin-word", OPTION_CHOICE, PLACE(begin_word),
      "subword models: begin a new word after the prompt", .choices = answers,
      .standard = "yes after a line end and typed ones"},
-    {"prompts", OPTION_STRING, PLACE(prompts),
-     "continue the prompt of each line of FILE; see txl help prompts", .file = FILE_READ,
-     .excludes = "prompt prompt-text interactive samples save-memory dynamic"},
+    {"prompts", OPTION_STRING, PLACE(prompts), "continue each line of FILE; see txl help prompts",
+     .file = FILE_READ, .excludes = "prompt prompt-text interactive samples save-memory dynamic"},
     TEXT_ROW(.standard = "raw", .offset = PLACE(text)),
     {"context", OPTION_STRING, PLACE(context), "read FILE, whole lines, before the prompt",
      .file = FILE_READ, .excludes = "load-memory"},
     {"context-text", OPTION_STRING, PLACE(context_text), "the same with STRING, lines of their own",
      .argument = "STRING", .excludes = "context load-memory"},
     {"refresh", OPTION_INTEGER, PLACE(refresh),
-     "XLNet: read the last tgt-len tokens again before every R new ones; 0: never, which is faster "
-     "and worse",
-     .argument = "R", .standard = TEXT_OF(REFRESH_TOKENS), .most = TXL_MAX_TGT_LEN / 2},
+     "XLNet: read the last tgt-len tokens again before every R new ones; 0: never", .argument = "R",
+     .standard = TEXT_OF(REFRESH_TOKENS), .most = TXL_MAX_TGT_LEN / 2},
     SKIP_UNKNOWN_ROW("", PLACE(skip_unknown)),
     BINARY_ROW,
     UNWRAP_ROW,
@@ -428,6 +459,9 @@ static const struct option_row options[] = {
     TEXT_LENGTH_ROWS(PLACE(own)),
     {"samples", OPTION_INTEGER, PLACE(samples), "generate N texts from the prompt", .standard = "1",
      .least = 1, .most = INT32_MAX},
+    {"draft-length", OPTION_INTEGER, PLACE(draft_length),
+     "check N guessed tokens at a time, for speed; 0: none", .standard = "for characters what pays",
+     .most = DRAFT_MOST},
     TEXT_DRAW_ROWS(struct generate_options, own),
     {"json", OPTION_FLAG, PLACE(json),
      "print an object for each token, and one at the end of each sample", .section = "Output"},

@@ -17,7 +17,7 @@ struct generate_options {
     const char *prompt, *prompt_text, *prompts, *context, *context_text, *save_memory, *load_memory,
         *turn;
     int text, begin_word;
-    int64_t refresh, samples, logprobs;
+    int64_t refresh, samples, logprobs, draft_length;
     bool skip_unknown, no_echo, escapes, ids, json, interactive, raw_output;
     struct dynamic_options dynamic;
 };

@@ -113,6 +113,7 @@ void text_close(struct text *t) {
     free(t->top_ids);
     free(t->top_logprobs);
     stop_search_free(&t->stops);
+    drafts_free(t->drafts);
     txl_decoder_free(t->decoder);
     txl_history_free(t->history);
     txl_session_free(t->session);
@@ -133,6 +134,24 @@ static txl_status continue_decoder(struct text *t, txl_error *error) {
     return status;
 }
 
+bool text_rules_read_text(const struct text_rules *r) {
+    const txl_sampling *p = &r->sampling;
+    return (p->repetition_penalty != 0 && p->repetition_penalty != 1) ||
+           r->options->sampling.no_repeat_ngram > 0;
+}
+
+static txl_status start_drafts(struct text *t, txl_error *error) {
+    struct id_list recent;
+    if (!t->drafts)
+        return TXL_OK;
+    txl_status status = recent_copy(&recent, t->history, error);
+    if (status)
+        return status;
+    drafts_start(t->drafts, recent.ids, recent.n);
+    id_list_free(&recent);
+    return TXL_OK;
+}
+
 txl_status text_start(struct text *t, const struct text_start *start, txl_error *error) {
     t->random = start->random;
     t->tail = start->tail;
@@ -145,7 +164,8 @@ txl_status text_start(struct text *t, const struct text_start *start, txl_error 
     t->sentence = (struct sentence){0};
     t->output.length = 0;
     stop_search_reset(&t->stops);
-    return continue_decoder(t, error);
+    txl_status status = start_drafts(t, error);
+    return status ? status : continue_decoder(t, error);
 }
 
 txl_status text_save(const struct text *t, txl_memory **memory, txl_error *error) {

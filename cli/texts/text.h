@@ -3,6 +3,7 @@
 #define CLI_TEXTS_TEXT_H
 
 #include "cli/model/model.h"
+#include "drafts.h"
 #include "endings.h"
 #include "lib/base/memory.h"
 #include "reading.h"
@@ -48,10 +49,12 @@ struct text_end {
 
 struct text {
     const struct text_rules *rules;
-    void *owner;          /* the caller's */
-    txl_session *session; /* the text's */
-    txl_history *history; /* the prompt and the text so far */
-    txl_decoder *decoder; /* NULL for ids */
+    void *owner;           /* the caller's */
+    txl_session *session;  /* the text's */
+    txl_history *history;  /* the prompt and the text so far */
+    struct drafts *drafts; /* of the tokens to come, or NULL; they are made where no other text is
+                              fed with this one */
+    txl_decoder *decoder;  /* NULL for ids */
     struct stop_search stops;
     struct sentence sentence;           /* of --end sentence, or of an interactive text's turn */
     txl_random random;                  /* of the next draw */
@@ -86,6 +89,10 @@ txl_status text_open(struct text *text, const struct text_rules *rules, txl_sess
 /* The same with a copy of the session and the history of `from`, which was fed the prompt. */
 txl_status text_copy(struct text *copy, const struct text *from, txl_error *error);
 void text_close(struct text *text);
+
+/* Whether the choice of a token depends on the tokens before it otherwise than by the model.  Then
+ * no drafts are made: they would seldom be right. */
+bool text_rules_read_text(const struct text_rules *rules);
 
 /* Begins after the prompt. */
 struct text_start {

@@ -103,9 +103,19 @@ static void feed_alike(struct texts *all, size_t first) {
     }
 }
 
+/* Lets the session of a text without company read ahead. */
+static void draft(struct text *text) {
+    if (!text->drafts || text_rules_read_text(text->rules))
+        return;
+    text->status = drafts_feed(text->drafts, text->session, text->id, &text->error);
+    text->drawn = !text->status;
+}
+
 void texts_feed(struct texts *all) {
     for (size_t i = 0; i < all->n; i++)
         all->list[i]->drawn = is_fed(all->list[i]);
+    if (all->n == 1 && all->list[0]->drawn)
+        draft(all->list[0]);
     for (size_t i = 0; i < all->n; i++)
         if (all->list[i]->drawn)
             feed_alike(all, i);
