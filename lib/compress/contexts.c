@@ -143,6 +143,17 @@ static uint64_t byte_above(const struct history *h, uint32_t at) {
     return at < h->line ? h->text[at] : 0;
 }
 
+/* What they bring: the bytes that nine texts of up to 60,000 bytes, 79,934 in all when compressed,
+ * take more without the input of one:
+ *
+ *     elements           352, 35, 3, -3     bytes               67, 26, 44, 53
+ *     words              244, 51, 38, 33    columns and fields  132, 52, 88
+ *     the model          89, 27             the indent          62
+ *     what followed      50, 69, 25         a word, a field     34, 79
+ *     the stream's own   230, 23, 27, 44, 8, all five 700
+ *
+ * Both matches bring 243, the refinement 247, all contexts 21,952, and the model 17,323.  A context
+ * takes 0.1 % of the time. */
 void contexts_look(const struct history *h, const struct followers *f, size_t stream,
                    const struct model_view *view, uint64_t *contexts) {
     const uint64_t p1 = (uint32_t)history_element(h, 1), p2 = (uint32_t)history_element(h, 2);
