@@ -1655,6 +1655,65 @@ TEST(headers_out_of_range_are_refused) {
     buffer_free(&to.out);
 }
 
+/* What frame_read says of a frame that frame_write wrote. */
+static txl_status read_back(const struct frame *frame) {
+    struct buffer bytes = {0};
+    struct frame back;
+    size_t used = 0;
+    txl_error error;
+    assert_true(frame_write(frame, &bytes));
+    txl_status status = frame_read((unsigned char *)bytes.data, bytes.length, &back, &used, &error);
+    assert_true(used == bytes.length);
+    assert_true(status || (back.raw == frame->raw && back.code == frame->code));
+    buffer_free(&bytes);
+    return status;
+}
+
+/* Any of the most streams may be raw, but none that there is not, and the code is no longer than
+ * the texts of the others. */
+TEST(raw_streams_are_those_of_the_frame) {
+    enum { TEXT = 10 };
+    struct frame frame = {.size = MAX_STREAMS * TEXT,
+                          .n = MAX_STREAMS,
+                          .settings = {.arithmetic = TXL_ARITHMETIC_EXACT, .tgt_len = 1},
+                          .form.mixing = TXL_MIXING_LOGISTIC,
+                          .raw = (uint32_t)1 << (MAX_STREAMS - 1),
+                          .code = (MAX_STREAMS - 1) * TEXT};
+    assert_int_equal(read_back(&frame), TXL_OK);
+    frame.code++;
+    assert_int_equal(read_back(&frame), TXL_FORMAT);
+    frame.code = 1;
+    frame.n--;
+    assert_int_equal(read_back(&frame), TXL_FORMAT);
+}
+
+/* Raw streams come back, and only the frame's checksum tells of their damage. */
+TEST(raw_streams_are_checked) {
+    enum { STREAM = 6000, SIZE = 3 * STREAM + 1, TRAILER = 48 };
+    size_t n_own;
+    char *own = own_text(CHARACTERS, &n_own), text[SIZE];
+    uint64_t random = 9;
+    struct exchange to = {.model = models[CHARACTERS]}, back = {.model = models[CHARACTERS]};
+    txl_error error;
+    for (size_t i = 0; i < SIZE; i++)
+        text[i] = i < 2 * STREAM ? own[i % n_own] : (char)next_number(&random);
+    compress(&to, text, SIZE, 0, SIZE);
+    const txl_decompression how = decompression(&back);
+    assert_good(decompress(&back, &how, to.out.data, to.out.length, SIZE, &error), &error);
+    assert_int_equal(back.frame.streams, 3);
+    assert_int_equal(back.frame.mixing, TXL_MIXING_LOGISTIC);
+    assert_int_equal(back.out.length, SIZE);
+    assert_memory_equal(back.out.data, text, SIZE);
+    char *last = to.out.data + to.out.length - TRAILER - 1;
+    assert_int_equal(*last, text[SIZE - 1]);
+    ++*last;
+    assert_int_equal(decompress(&back, &how, to.out.data, to.out.length, SIZE, &error), TXL_FORMAT);
+    assert_non_null(strstr(error.message, "damaged: the frame of the text's bytes 0 to 18000"));
+    buffer_free(&to.out);
+    buffer_free(&back.out);
+    free(own);
+}
+
 /* Each setting of a frame counts, also where the one before had another: what was compressed with
  * the model's own cannot be read with it. */
 TEST(each_frame_has_its_settings) {
