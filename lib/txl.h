@@ -24,7 +24,7 @@
  * The model within the program is the program's: `txl convert built-in -o FILE` makes a file of it.
  *
  * To continue a text (tests/example/generate.c): open a model, and make a session, an encoder and a
- * decoder for it.  Encode the text and feed its ids to the session.  For each new token, draw an
+ * decoder for it.  Encode the text and feed its ids to the session.  For each new token, sample an
  * id, feed it and decode it.  To score a text, see txl_session_score and tests/example/score.c; to
  * fill gaps, see tests/example/fill.c.
  *
@@ -111,7 +111,7 @@ typedef enum txl_kind {
 } txl_kind;
 
 /* Opens the weights file at `path`.  The file is mapped: raw blocks are used in place, and
- * `threads` threads (0: one for each processor) expand compressed ones into memory.  Everything is
+ * `threads` threads (0: one per processor) expand compressed ones into memory.  Everything is
  * checked but the bytes of raw blocks, which txl_file_verify checks.  The file must not change
  * while the model is open: if it shrinks, reading it raises SIGBUS. */
 TXL_API txl_status txl_model_open(const char *path, int threads, txl_model **model,
@@ -222,8 +222,8 @@ TXL_API int32_t txl_model_unk(const txl_model *model);
 /* The id of the line boundary (<eos>; lm1b: <S>), or -1. */
 TXL_API int32_t txl_model_eos(const txl_model *model);
 
-/* The `*n` ids that should never be drawn, because they stand for nothing in a text: <unk>, and the
- * control pieces of a SentencePiece model (<s>, <pad>, <mask>) but the boundary.
+/* The `*n` ids that should never be sampled, because they stand for nothing in a text: <unk>, and
+ * the control pieces of a SentencePiece model (<s>, <pad>, <mask>) but the boundary.
  * txl_sampling_defaults bans them.  They live as long as the model. */
 TXL_API const int32_t *txl_model_banned(const txl_model *model, size_t *n);
 
@@ -240,7 +240,7 @@ typedef enum txl_head {
     TXL_HEAD_CHOICE,   /* one of several choices */
     TXL_HEAD_TOKENS,   /* a class of each token */
     TXL_HEAD_SPANS,    /* where an answer is: its start and its end, independent of each other */
-    TXL_HEAD_BEAMS     /* the same, an end for each of the likeliest starts */
+    TXL_HEAD_BEAMS     /* the same, an end for each of the most likely starts */
 } txl_head;
 TXL_API txl_head txl_model_head(const txl_model *model);
 TXL_API bool txl_model_is_language_model(const txl_model *model);
@@ -349,7 +349,7 @@ typedef struct txl_settings {
     int clamp_len;    /* longest distance with a position of its own; <= 0: no limit */
     bool same_length; /* every token sees exactly mem_len positions, itself included, or one more:
                          txl_model_same_length_reach */
-    int threads;      /* 0: one for each processor.  Of sessions used at the same time each has its
+    int threads;      /* 0: one per processor.  Of sessions used at the same time each has its
                          own: give them 1 where there are as many as processors */
     txl_memory_type memory_type;
     txl_compute compute;
@@ -479,7 +479,7 @@ TXL_API txl_status txl_session_distributions(txl_session *session, const int32_t
 /* The next token begins a new segment. */
 TXL_API void txl_session_end_segment(txl_session *session);
 
-/* Appends `n` ids as blocks, one for each segment of tgt_len tokens; then the distribution of the
+/* Appends `n` ids as blocks, one per segment of tgt_len tokens; then the distribution of the
  * next token is available. */
 TXL_API txl_status txl_session_feed_block(txl_session *session, const int32_t *ids, size_t n,
                                           txl_error *error);
@@ -537,7 +537,7 @@ TXL_API txl_status txl_session_hidden(txl_session *session, const txl_input *inp
                                       float *hidden, txl_error *error);
 
 /* TXL_HEAD_SEQUENCE: logits[n, n_label] of the classes of each input.  TXL_HEAD_CHOICE: logits[n],
- * one for each choice, which is an input of its own. */
+ * one per choice, which is an input of its own. */
 TXL_API txl_status txl_session_classify(txl_session *session, const txl_input *inputs, size_t n,
                                         float *logits, txl_error *error);
 
@@ -549,7 +549,7 @@ TXL_API txl_status txl_session_classify_tokens(txl_session *session, const txl_i
 TXL_API txl_status txl_session_spans(txl_session *session, const txl_input *inputs, size_t n,
                                      float *logits, txl_error *error);
 
-/* The likeliest starts of an answer, best first, and for each the likeliest ends.  Of equally
+/* The most likely starts of an answer, best first, and for each the most likely ends.  Of equally
  * likely ones the first comes first.  Probabilities are among the ids of the text and the last id.
  */
 typedef struct txl_beams {
@@ -573,7 +573,7 @@ TXL_API void txl_beams_free(const txl_beams *beams); /* NULL is fine */
  * been fed. */
 TXL_API txl_status txl_session_logprobs(txl_session *session, float *out, txl_error *error);
 
-/* The `k` likeliest next tokens, from 0 to n_token, best first (ties: the lower id first), with
+/* The `k` most likely next tokens, from 0 to n_token, best first (ties: the lower id first), with
  * their log-probabilities: ids[k], logprobs[k].  At least one id must have been fed.  Bands of an
  * adaptive softmax that cannot contain one of them are not computed. */
 TXL_API txl_status txl_session_top(txl_session *session, int k, int32_t *ids, float *logprobs,
@@ -582,7 +582,7 @@ TXL_API txl_status txl_session_top(txl_session *session, int k, int32_t *ids, fl
 /* ---- Sampling ----------------------------------------------------------------------------- */
 
 /* The ids so far, for the rules against repetition.  The caller pushes the prompt's ids and each
- * drawn id. */
+ * sampled id. */
 typedef struct txl_history txl_history;
 
 /* A history of the last `window` >= 1 ids, with an index of their n-grams for n >= 1, without one
@@ -602,7 +602,7 @@ TXL_API size_t txl_history_recent(const txl_history *history, int32_t *ids, size
 TXL_API void txl_history_reset(txl_history *history);
 TXL_API void txl_history_free(txl_history *history);
 
-/* How the next token is drawn.  The steps come in this order; p is the probability after the step
+/* How the next token is sampled.  The steps come in this order; p is the probability after the step
  * before, renormalised, and at first the model's:
  *
  *   repetition  an id among the last repeat_last of the history gets R log p for log p, hence p^R
@@ -611,21 +611,21 @@ TXL_API void txl_history_free(txl_history *history);
  *   bans        the ids in `banned` are left out, and, if the history has an index, those that
  *               would repeat one of its n-grams (Paulus et al. 2018, section 2.5)
  *   temperature log p / T for log p
- *   top_k       the k likeliest stay, of equally likely ones the lower ids (Fan et al. 2018)
+ *   top_k       the k most likely stay, of equally likely ones the lower ids (Fan et al. 2018)
  *   typical P   the fewest that reach probability P stay, in the order of |log p + H|, where H is
  *               the entropy -sum p log p (locally typical sampling, Meister et al. 2022)
- *   top_p       the fewest likeliest stay that reach probability top_p (Holtzman et al. 2020)
+ *   top_p       the fewest most likely ids stay that reach probability top_p (Holtzman et al. 2020)
  *   min_p       those stay whose p is at least min_p times the largest (Nguyen et al. 2024)
  *
- * Then one of the rest is drawn by its probability.  Temperature 0 takes the likeliest after
+ * Then one of the rest is sampled by its probability.  Temperature 0 takes the most likely after
  * penalty and bans, ties going to the lowest id.  The temperature comes before the filters, as in
- * Hugging Face's generate, so that filters count the probabilities of the draw.  The filters are in
+ * Hugging Face's generate, so that filters count the probabilities after it.  The filters are in
  * llama.cpp's order, from the coarsest to the finest. */
 typedef struct txl_sampling {
-    float temperature;     /* 0: the likeliest token */
+    float temperature;     /* 0: the most likely token */
     int top_k;             /* 0: off */
     float top_p;           /* 0 or 1: off */
-    const int32_t *banned; /* the caller's, read at every draw */
+    const int32_t *banned; /* the caller's, read for every token */
     size_t n_banned;
     float min_p;                /* 0: off */
     float typical;              /* 0 or 1: off */
@@ -643,21 +643,21 @@ typedef struct txl_sampling {
 
 /* Sets every member as `txl generate` does by default with this model: TXL_TEMPERATURE, top_k for
  * words or min_p for all other kinds, the ids of txl_model_banned banned, repeat_last for a penalty
- * that you may set, and everything else off.  All zero is another good start: it draws the
- * likeliest token. */
+ * that you may set, and everything else off.  All zero is another good start: it takes the
+ * most likely token. */
 TXL_API void txl_sampling_defaults(const txl_model *model, txl_sampling *sampling);
 
 /* A place in a sequence of random numbers, made by Philox4x32-10 (Salmon et al. 2011).  The seed is
- * its key and (stream, draw) its counter, so a draw depends on nothing else. */
+ * its key and (stream, draw) its counter, so the number depends on nothing else. */
 typedef struct txl_random {
     uint64_t seed;
     uint64_t stream;
     uint64_t draw;
 } txl_random;
 
-/* Draws the next token and advances `random` by one draw, or by none at temperature 0.  `*logprob`
- * receives the model's log-probability of the token, before temperature and filters.  The session
- * does not advance: feed the id to go on. */
+/* Samples the next token and advances `random` by one number, or by none at temperature 0.
+ * `*logprob` receives the model's log-probability of the token, before temperature and filters. The
+ * session does not advance: feed the id to continue. */
 TXL_API txl_status txl_session_sample(txl_session *session, const txl_sampling *sampling,
                                       txl_random *random, int32_t *id, float *logprob,
                                       txl_error *error);
@@ -669,7 +669,7 @@ typedef struct txl_memory txl_memory;
 
 /* What a caller needs besides the session to continue a text.  The library only stores it. */
 typedef struct txl_resume {
-    txl_random random;     /* of the next draw */
+    txl_random random;     /* of the next token */
     const int32_t *recent; /* [n_recent] the text's last ids: for a decoder, for a history */
     size_t n_recent;
     char tail; /* its last byte as shown, 0: none */
@@ -745,8 +745,8 @@ typedef struct txl_encoding {
      * out; its id is that of <unk> or -1.  `column` counts the code points of its line, from 1. */
     void (*unknown)(void *context, const txl_symbol *symbol, uint64_t column);
     void *unknown_context;
-    bool goes_on; /* pieces, xlnet: the text goes on where another ended, so that no space is put
-                   * before it */
+    bool continues; /* pieces, xlnet: the text continues where another ended, so that no space is
+                     * put before it */
     uint64_t reserved[8];
 } txl_encoding;
 
@@ -766,14 +766,14 @@ typedef struct txl_encoded {
  * is TXL_TEXT, unless skip_unknown is set.  After a failure the encoder can only be freed.
  *
  * Every line of a corpus gets its boundary symbols, an unterminated last one too.  A prompt loses
- * one line end at its very end; its last line gets no closing symbol and keeps its trailing blanks.
+ * one line end at its very end; its last line gets no closing symbol and keeps its trailing spaces.
  */
 TXL_API txl_status txl_encoder_new(const txl_model *model, const txl_encoding *encoding,
                                    txl_encoder **encoder, txl_error *error);
 TXL_API txl_status txl_encoder_feed(txl_encoder *encoder, const char *text, size_t length,
                                     txl_error *error);
 
-/* Joins two lines of a wrapped paragraph: one blank stands for the line end and the white space
+/* Joins two lines of a wrapped paragraph: one space stands for the line end and the white space
  * before it.  `bytes` is the length of both together, which are ASCII and end in LF; they are not
  * fed.  Not for bytes models. */
 TXL_API txl_status txl_encoder_join(txl_encoder *encoder, unsigned bytes, txl_error *error);
@@ -782,7 +782,7 @@ TXL_API txl_status txl_encoder_join(txl_encoder *encoder, unsigned bytes, txl_er
  * text.  `bytes` as above. */
 TXL_API txl_status txl_encoder_end_line(txl_encoder *encoder, unsigned bytes, txl_error *error);
 
-/* Ends the text: passes on the rest.  The encoder is then as new, but its counts go on. */
+/* Ends the text: passes on the rest.  The encoder is then as new, but its counts continue. */
 TXL_API txl_status txl_encoder_finish(txl_encoder *encoder, txl_error *error);
 
 /* Encodes text[length] in one call: sets `*n` to the number of its ids, and ids[room] to the first
@@ -802,7 +802,7 @@ typedef struct txl_decoder txl_decoder;
 TXL_API txl_status txl_decoder_new(const txl_model *model, bool raw, txl_decoder **decoder,
                                    txl_error *error);
 
-/* Adds one id.  `*text` receives the `*length` bytes, perhaps none, that no later id can change.
+/* Adds one id.  `*text` receives the `*length` bytes, possibly none, that no later id can change.
  * They are not NUL-terminated, and live until the next call. */
 TXL_API txl_status txl_decoder_push(txl_decoder *decoder, int32_t id, const char **text,
                                     size_t *length, txl_error *error);
@@ -816,7 +816,7 @@ TXL_API txl_status txl_decoder_finish(txl_decoder *decoder, const char **text, s
                                       txl_error *error);
 
 /* Continues a text that was shown already: `ids` are its last symbols, and `tail` is its last byte
- * (0: nothing was shown).  The decoder then puts a blank before the next word only where one is
+ * (0: nothing was shown).  The decoder then puts a space before the next word only where one is
  * missing. */
 TXL_API txl_status txl_decoder_continue(txl_decoder *decoder, const int32_t *ids, size_t n,
                                         char tail, txl_error *error);
@@ -837,8 +837,8 @@ TXL_API txl_status txl_vocabulary_pack(const txl_spelling *symbols, size_t n, vo
                                        size_t *size, txl_error *error);
 
 /* Makes a model to be trained.  `settings_json` has the keys of weights-format.md; `vocabulary` is
- * a vocabulary section of `size` bytes, which is copied.  The weights are drawn as the published
- * training code draws them, and depend on `seed` alone. */
+ * a vocabulary section of `size` bytes, which is copied.  The weights are sampled as the published
+ * training code samples them, and depend on `seed` alone. */
 TXL_API txl_status txl_model_new(const char *settings_json, const void *vocabulary, size_t size,
                                  uint64_t seed, int threads, txl_model **model, txl_error *error);
 
@@ -912,7 +912,7 @@ typedef struct txl_training {
     double dropatt;         /* of attention weights, likewise */
     uint64_t seed;          /* of dropout */
     bool bf16;              /* multiply in bf16 with sums in f32, instead of in f32 */
-    int threads;            /* 0: one for each processor */
+    int threads;            /* 0: one per processor */
     int forget_every;       /* steps after which the memory becomes as at first; 0: never */
     const txl_peers *peers; /* NULL: this process alone; must outlive the trainer */
     /* The new model's name, 1 to 63 bytes without control characters; NULL: none.  Must outlive
@@ -984,9 +984,9 @@ TXL_API void txl_trainer_keep(txl_trainer *trainer);
 TXL_API txl_status txl_trainer_write_kept(txl_trainer *trainer, const char *path, const char *type,
                                           int threads, txl_error *error);
 
-/* Writes everything that the training needs to go on later: weights, moments, memory, place in the
- * text, the kept weights, and `note`, a text of the caller's.  The file at `path` is replaced as a
- * whole or not at all.  Of peers, rank 0 writes. */
+/* Writes everything that the training needs to continue later: weights, moments, memory, place in
+ * the text, the kept weights, and `note`, a text of the caller's.  The file at `path` is replaced
+ * as a whole or not at all.  Of peers, rank 0 writes. */
 TXL_API txl_status txl_trainer_save(const txl_trainer *trainer, const char *path, const char *note,
                                     txl_error *error);
 
@@ -1001,8 +1001,8 @@ TXL_API const char *txl_saved_note(const txl_saved *saved);
 TXL_API void txl_saved_training(const txl_saved *saved, txl_training *training);
 TXL_API const txl_model *txl_saved_model(const txl_saved *saved);
 
-/* Makes a trainer that goes on where the saved one was: bit for bit, with as many peers as before.
- * Ids of another text are TXL_ARGUMENT. */
+/* Makes a trainer that continues where the saved one was: bit for bit, with as many peers as
+ * before.  Ids of another text are TXL_ARGUMENT. */
 TXL_API txl_status txl_saved_resume(const txl_saved *saved, const txl_ids *ids, int threads,
                                     const txl_peers *peers, txl_trainer **trainer,
                                     txl_error *error);
@@ -1029,7 +1029,7 @@ typedef struct txl_head_training {
     double epsilon; /* Adam's, above 0 */
     double decay;   /* L2: the loss has decay / 2 (|S|^2 + |L|^2) more */
     uint64_t seed;  /* of the first weights */
-    int threads;    /* 0: one for each processor */
+    int threads;    /* 0: one per processor */
     int padding;    /* 0 */
     uint64_t reserved[4];
 } txl_head_training;
@@ -1152,7 +1152,7 @@ TXL_API double txl_learner_drift(const txl_learner *learner);
  * written.  It lives as long as the learner. */
 TXL_API const txl_model *txl_learner_model(txl_learner *learner);
 
-/* Makes a session of that model that goes on after the last segment; the current weights project
+/* Makes a session of that model that continues after the last segment; the current weights project
  * the learner's memory.  The learner must outlive the session, and learn no more before the session
  * is freed. */
 TXL_API txl_status txl_learner_session(txl_learner *learner, txl_session **session,
@@ -1199,8 +1199,8 @@ TXL_API txl_status txl_cache_add(txl_cache *cache, int32_t id, double logprob, d
 #define TXL_STREAM_BYTES (1 << 16) /* of text in a stream at most */
 
 typedef struct txl_compression {
-    int streams;     /* at most, in a frame: 1 to TXL_MAX_STREAMS; 0: one for each 8 KiB */
-    int threads;     /* 0: one for each processor */
+    int streams;     /* at most, in a frame: 1 to TXL_MAX_STREAMS; 0: one per 8 KiB */
+    int threads;     /* 0: one per processor */
     uint64_t memory; /* bytes that sessions may take, but always enough for one; 0: half of the
                         machine's.  With less, fewer streams are read side by side without mixing;
                         with it all of a frame are, or the call ends with TXL_MEMORY */
@@ -1256,7 +1256,7 @@ typedef struct txl_decompression {
     int threads;
     uint64_t memory; /* as above */
     bool list;       /* only reads headers: `model` and `write` are not called */
-    bool salvage;    /* goes on after damage, and calls `lost` */
+    bool salvage;    /* continues after damage, and calls `lost` */
     /* Finds the model of that checksum, and of that name if it has one.  It must live as long as
      * the decompressor. */
     txl_status (*model)(void *context, uint64_t checksum, const char *name, const txl_model **model,
@@ -1308,7 +1308,7 @@ TXL_API const char *txl_blas_name(void);
  * OPENBLAS_CORETYPE to the returned name before the process starts brings sgemm back. */
 TXL_API const char *txl_blas_better_core(void);
 
-/* What `threads` threads (0: one for each processor) reach at best: bytes/s read from a buffer far
+/* What `threads` threads (0: one per processor) reach at best: bytes/s read from a buffer far
  * larger than the caches, and flop/s of OpenBLAS's sgemm with the shapes of scoring.  Each
  * measurement takes some tenths of a second. */
 TXL_API txl_status txl_measure_read_bandwidth(int threads, double *bytes_per_second,

@@ -213,8 +213,8 @@ static txl_status feed_rest(struct prompt *prompt, struct progress *progress) {
         status = end_learning(prompt, &error);
     if (!status)
         status = feed_chunk(prompt, &error);
-    bool goes_on = prompt->memory && prompt->tokens == 0 && !prompt->turns;
-    if (!status && prompt->reading->refresh > 0 && !goes_on) {
+    bool continues = prompt->memory && prompt->tokens == 0 && !prompt->turns;
+    if (!status && prompt->reading->refresh > 0 && !continues) {
         prompt->round = 0;
         status = reading_refresh(prompt->reading, *prompt->session, prompt->history, &error);
     }
@@ -227,7 +227,7 @@ static void start_empty(struct prompt *prompt) {
     txl_session_reset(*prompt->session);
     txl_history_reset(prompt->history);
     prompt->tail = 0;
-    prompt->in_line = prompt->goes_on = false;
+    prompt->in_line = prompt->continues = false;
 }
 
 static bool start_from_memory(struct prompt *prompt) {
@@ -242,7 +242,7 @@ static bool start_from_memory(struct prompt *prompt) {
     prompt->tail = resume.tail;
     prompt->round = resume.round;
     bool open = recent_line_is_open(resume.recent, resume.n_recent, model);
-    prompt->goes_on = open && !prompt->blank;
+    prompt->continues = open && !prompt->blank;
     bool pair = txl_kind_line_end(txl_model_kind(model)) == TXL_LINE_END_PAIR;
     prompt->in_line = open && !prompt->ids && pair;
     return true;
@@ -321,7 +321,7 @@ txl_status prompt_feed(struct prompt *prompt) {
     struct progress progress;
     txl_status status = TXL_MEMORY;
     bool started = start_prompt(prompt);
-    encoding.goes_on = prompt->goes_on;
+    encoding.continues = prompt->continues;
     if (started &&
         token_reader_open(&reader, prompt->model->handle, &prompt->input, &encoding, prompt->ids)) {
         progress_start(&progress, prompt->input.name, "prompt tokens");

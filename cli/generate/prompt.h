@@ -49,7 +49,7 @@ struct prompt {
     bool after_blank; /* the prompt ended with some */
     bool after_line;  /* it ended a line */
     bool in_line;     /* it continues a line that was begun */
-    bool goes_on;     /* the text continues the line in which the memory ended */
+    bool continues;   /* the text continues the line in which the memory ended */
 };
 
 /* Reads the prompt from its beginning and feeds it to the session, which starts new or from the

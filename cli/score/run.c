@@ -230,20 +230,21 @@ bool run_show_failure(const struct run *run, const char *path) {
  * of the `*done` others. */
 static int score_each(struct run *run, int n, int *done, struct result *total) {
     int failed = 0, i;
-    bool goes_on = true;
-    for (i = 0; goes_on && i < n && !signals_stopped() && !output_closed(); i++) {
+    bool continues = true;
+    for (i = 0; continues && i < n && !signals_stopped() && !output_closed(); i++) {
         struct result result;
         levels_mark(&run->levels);
         if (!run->calls->score(run, i, &result) || !run_report(run, &result, true)) {
             levels_take_back(&run->levels);
             failed++;
-            goes_on = !output_failed() && output_start_line() && run_show_failure(run, result.file);
+            continues =
+                !output_failed() && output_start_line() && run_show_failure(run, result.file);
             continue;
         }
         ++*done;
         result_add(total, &result);
         run_note(run, &result);
-        goes_on = show_result(run, &result);
+        continues = show_result(run, &result);
     }
     run->cut = run->cut || (i < n && output_closed());
     return failed;

@@ -220,8 +220,8 @@ bool prompt_tokens_encode(struct prompt_tokens *t, const txl_model *model,
                           struct problem *problem) {
     const txl_encoding encoding = {.raw = form->raw,
                                    .prompt = !form->corpus,
-                                   .goes_on = !form->blank_symbol && has_pieces(model) &&
-                                              length > 0 && text[0] == ' ',
+                                   .continues = !form->blank_symbol && has_pieces(model) &&
+                                                length > 0 && text[0] == ' ',
                                    .lookup = true,
                                    .symbol = take_symbol,
                                    .context = t};

@@ -30,8 +30,8 @@ static bool end_prompt_tokens(struct slot *slot, const struct prompt_tokens *t) 
     size_t end = 0;
     bool good = true;
     for (size_t i = 0; i < t->list.n && good; i++) {
-        bool goes_on = i + 1 < t->list.n && t->begins[i + 1] < t->ends[i];
-        end = goes_on ? end : t->ends[i];
+        bool continues = i + 1 < t->list.n && t->begins[i + 1] < t->ends[i];
+        end = continues ? end : t->ends[i];
         good = buffer_append(&slot->prompt_ends, &end, sizeof end);
     }
     return good;

@@ -109,8 +109,8 @@ const char *candidates_give(struct fill_text *t, struct gap *gap) {
 static bool encode(const struct fill_text *t, const struct gap *gap, struct candidate *c,
                    txl_error *error) {
     const size_t room = 4 * c->length + 16; /* a character may become several */
-    const txl_encoding encoding = {.goes_on = gap->offset > 0 &&
-                                              !is_space_byte(t->source.data[gap->offset - 1])};
+    const txl_encoding encoding = {.continues = gap->offset > 0 &&
+                                                !is_space_byte(t->source.data[gap->offset - 1])};
     c->ids = calloc(room, sizeof *c->ids);
     if (!c->ids ||
         txl_encode(t->model->handle, &encoding, c->text, c->length, c->ids, room, &c->n, error))

@@ -68,8 +68,8 @@ txl_status text_list_first(struct id_list *list, const struct id_list *banned,
     for (int32_t id = 0, n = txl_model_n_token(model); id < n && good; id++) {
         size_t length;
         const char *piece = txl_model_symbol(model, id, &length);
-        bool goes_on = id != txl_model_eos(model) && continues_word(piece, length);
-        if (!begins_with_word_mark(piece, length) && (after_blank || goes_on))
+        bool continues = id != txl_model_eos(model) && continues_word(piece, length);
+        if (!begins_with_word_mark(piece, length) && (after_blank || continues))
             good = id_list_add(list, id);
     }
     return or_lacks_memory(good, error);

@@ -293,9 +293,9 @@ txl_status txl_compressor_finish(txl_compressor *c, txl_error *error) {
     if (!trailer_write(&c->done, &c->out))
         return txl_fail_memory(error, "a trailer", TRAILER_SIZE);
     c->done.stored += TRAILER_SIZE;
-    bool goes_on = tell_progress(c, 0);
+    bool continues = tell_progress(c, 0);
     c->done = (struct trailer){0};
     c->reported = 0;
     XXH3_64bits_reset(c->sum);
-    return goes_on ? write_out(c, error) : txl_fail(error, TXL_STOPPED, "stopped by the caller");
+    return continues ? write_out(c, error) : txl_fail(error, TXL_STOPPED, "stopped by the caller");
 }

@@ -55,7 +55,7 @@ struct piece_stream {
     size_t raw_room, raw_begin, raw_end;
     size_t ahead;     /* bytes that the normaliser has to see, or the text's end */
     bool begun;       /* the window has received text, so no space is leading any more */
-    bool goes_on;     /* there is no word mark before the text */
+    bool continues;   /* there is no word mark before the text */
     bool after_space; /* the normaliser's last character was a space, so further ones are dropped */
     bool dropped;     /* a part of the source was dropped before the window received any */
     struct span leading; /* the dropped part, or the place where the text begins */
@@ -424,9 +424,9 @@ static txl_status put_mark(struct piece_stream *s, const struct span *span, txl_
         mark.end = mark.begin;
         mark.character_end = mark.character;
     }
-    bool puts = s->pieces->flags & PIECES_DUMMY_PREFIX && !s->goes_on;
+    bool puts = s->pieces->flags & PIECES_DUMMY_PREFIX && !s->continues;
     s->begun = true;
-    s->after_space = removes_spaces(s) && !s->goes_on;
+    s->after_space = removes_spaces(s) && !s->continues;
     txl_status status = puts ? put_space(s, &mark, error) : TXL_OK;
     if (puts) {
         s->dropped = false;
@@ -439,7 +439,7 @@ static txl_status put_mark(struct piece_stream *s, const struct span *span, txl_
 static txl_status add_normal(struct piece_stream *s, const char *bytes, size_t length,
                              const struct span *source, txl_error *error) {
     struct span span = *source;
-    if (!s->begun && removes_spaces(s) && !s->goes_on && length == 1 && bytes[0] == ' ') {
+    if (!s->begun && removes_spaces(s) && !s->continues && length == 1 && bytes[0] == ' ') {
         drop_part(s, &span);
         return TXL_OK;
     }
@@ -545,10 +545,10 @@ static txl_status normalise(struct piece_stream *s, bool last, txl_error *error)
 
 /* ---- The public functions ----------------------------------------------------------------- */
 
-void piece_stream_start(struct piece_stream *s, bool goes_on, float score) {
+void piece_stream_start(struct piece_stream *s, bool continues, float score) {
     s->raw_begin = s->raw_end = 0;
     s->begun = s->dropped = s->after_space = false;
-    s->goes_on = goes_on;
+    s->continues = continues;
     s->first = s->at = s->reach = s->solid = s->end = s->asked = 0;
     s->n_unknown = 0;
     s->start = (struct node){.score = score, .from = NOWHERE};
@@ -652,7 +652,7 @@ static void close_encoder(txl_encoder *encoder) {
 }
 
 static void start_text(txl_encoder *encoder) {
-    piece_stream_start(encoder->own, encoder->how.goes_on, 0);
+    piece_stream_start(encoder->own, encoder->how.continues, 0);
 }
 
 static txl_status pieces_letters(txl_encoder *encoder, const char *utf8, size_t length, size_t n,

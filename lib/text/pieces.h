@@ -54,9 +54,9 @@ txl_status piece_stream_new(const struct sentencepiece *pieces, take_piece *take
                             struct piece_stream **stream, txl_error *error);
 void piece_stream_free(struct piece_stream *stream);
 
-/* Begins a text and forgets the one before.  `goes_on`: the text follows another without a space,
+/* Begins a text and forgets the one before.  `continues`: the text follows another without a space,
  * so no word mark is put before it; `score` is then the score of that text. */
-void piece_stream_start(struct piece_stream *stream, bool goes_on, float score);
+void piece_stream_start(struct piece_stream *stream, bool continues, float score);
 
 /* Adds whole code points, valid UTF-8; all of them stand for `span` in the source.  Spans follow
  * each other without gaps. */
@@ -108,8 +108,8 @@ txl_status xlnet_stream_new(const struct vocabulary *vocabulary, enum xlnet_name
                             txl_error *error);
 void xlnet_stream_free(struct xlnet_stream *stream);
 
-/* Begins a text.  `goes_on`: it continues the word in which the text before ended. */
-void xlnet_stream_start(struct xlnet_stream *stream, bool goes_on);
+/* Begins a text.  `continues`: it continues the word in which the text before ended. */
+void xlnet_stream_start(struct xlnet_stream *stream, bool continues);
 
 /* Adds a code point, white space too. */
 txl_status xlnet_stream_add(struct xlnet_stream *stream, uint32_t code, const struct span *span,

@@ -225,8 +225,8 @@ static int find_name(const struct xlnet_stream *s, bool *begins) {
 
 txl_status xlnet_stream_add(struct xlnet_stream *s, uint32_t code, const struct span *span,
                             txl_error *error) {
-    bool opens = code == '<', goes_on = s->n_name > 0 && code > 0 && code < 0x80;
-    bool in_name = s->names != XLNET_SPELLED && (opens || goes_on);
+    bool opens = code == '<', continues = s->n_name > 0 && code > 0 && code < 0x80;
+    bool in_name = s->names != XLNET_SPELLED && (opens || continues);
     txl_status status = opens || !in_name ? spell_name(s, error) : TXL_OK;
     if (status || !in_name)
         return status ? status : add_text(s, code, span, error);
@@ -286,12 +286,12 @@ void xlnet_stream_free(struct xlnet_stream *stream) {
     free(stream);
 }
 
-void xlnet_stream_start(struct xlnet_stream *s, bool goes_on) {
+void xlnet_stream_start(struct xlnet_stream *s, bool continues) {
     piece_stream_start(s->words, false, 0);
     s->n_name = 0;
     s->quote = 0;
     s->space = s->part_begun = false;
-    s->after_mask = goes_on;
+    s->after_mask = continues;
 }
 
 txl_status xlnet_stream_finish(struct xlnet_stream *s, txl_error *error) {
@@ -320,7 +320,7 @@ static void close_encoder(txl_encoder *encoder) {
 }
 
 static void start_text(txl_encoder *encoder) {
-    xlnet_stream_start(encoder->own, encoder->how.goes_on);
+    xlnet_stream_start(encoder->own, encoder->how.continues);
 }
 
 static txl_status xlnet_letters(txl_encoder *encoder, const char *utf8, size_t length, size_t n,

@@ -133,7 +133,7 @@ static void ask(struct exchange *e, const char *path, const char *body) {
 enum { BEHIND = 1 << 20 };
 
 /* Whether more events come while so much is unread. */
-static bool goes_on(const struct exchange *e, size_t bytes) {
+static bool continues(const struct exchange *e, size_t bytes) {
     atomic_store(&unread, bytes);
     usleep(200000); /* what is being drawn */
     int before = atomic_load(&e->events);
@@ -151,9 +151,9 @@ TEST_EACH(a_stream_waits_for_who_is_a_megabyte_behind, streams) {
     struct exchange e;
     atomic_store(&unread, 0);
     ask(&e, "/v1/completions", *row);
-    assert_true(goes_on(&e, BEHIND));
-    assert_false(goes_on(&e, BEHIND + 1));
-    assert_true(goes_on(&e, 0));
+    assert_true(continues(&e, BEHIND));
+    assert_false(continues(&e, BEHIND + 1));
+    assert_true(continues(&e, 0));
     work_end(&server.work, true);
     while (!work_has_ended(&server.work) || atomic_load(&e.users) > 0)
         usleep(1000);

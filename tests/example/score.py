@@ -19,7 +19,7 @@ class Settings(c.Structure):
 class Encoding(c.Structure):
     _fields_ = [(name, c.c_bool) for name in ("raw", "prompt", "skip_unknown", "lookup")] + [
         (name, c.c_void_p) for name in ("symbol", "context", "unknown", "unknown_context")] + [
-        ("goes_on", c.c_bool), ("reserved", c.c_uint64 * 8)]
+        ("continues", c.c_bool), ("reserved", c.c_uint64 * 8)]
 
 
 txl, error = c.CDLL("libtxl.so.0"), Error()

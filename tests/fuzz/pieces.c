@@ -25,7 +25,7 @@ static void encode(const struct vocabulary *vocabulary, const uint8_t *choices, 
                    const char *text, size_t length, struct encoding *e) {
     const txl_encoding how = {.prompt = choices[0] & PROMPT,
                               .lookup = choices[0] & LOOKUP,
-                              .goes_on = choices[0] & GOES_ON,
+                              .continues = choices[0] & GOES_ON,
                               .symbol = symbols_add,
                               .context = &e->symbols};
     txl_error error;

@@ -414,7 +414,8 @@ TEST(test_ranges) {
                    "<0xE4>@1:11+3 <0xB8>@1:11+3 <0xAD>@1:11+3 </s>@1:14+2 \n</s>@2:16+1 \n"
                    "\xe2\x96\x81@3:17+0 \xe2\x96\x81"
                    "a@3:17+2 </s>@3:19+0 \n");
-    assert_symbols(made, (txl_encoding){.prompt = true, .goes_on = true}, "land\n", "land@1:0+4 ");
+    assert_symbols(made, (txl_encoding){.prompt = true, .continues = true}, "land\n",
+                   "land@1:0+4 ");
     unmake(made);
     made = make_from_file("spm/spiece.model");
     made->vocabulary.kind = TXL_XLNET;
