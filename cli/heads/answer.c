@@ -52,8 +52,8 @@ static bool add_window(struct answer *a, size_t start, size_t length) {
         a->windows_room = room;
     }
     a->windows[a->inputs.n] = (struct window){start, length};
-    return inputs_add(&a->heads, &a->inputs, a->text.ids + start, length, a->question.ids,
-                      a->question.n);
+    const int32_t *ids = a->text.ids ? a->text.ids + start : NULL;
+    return inputs_add(&a->heads, &a->inputs, ids, length, a->question.ids, a->question.n);
 }
 
 /* Of the windows that hold a token, the one with the most context on its shorter side has it, plus

@@ -357,7 +357,7 @@ static size_t read_line(struct heads *h, bool *ended) {
     char chunk[1 << 16];
     size_t searched = 0;
     for (;;) {
-        const char *from = h->text.data + h->at;
+        const char *from = h->text.data ? h->text.data + h->at : NULL;
         const size_t n = h->text.length - h->at;
         const char *feed = n > searched ? memchr(from + searched, '\n', n - searched) : NULL;
         *ended = !feed;

@@ -59,7 +59,7 @@ static unsigned char next_byte(struct range_decoder *decoder) {
 
 void range_decoder_start(struct range_decoder *decoder, const void *data, size_t size) {
     *decoder = (struct range_decoder){.range = UINT64_MAX, .start = data, .next = data};
-    decoder->end = decoder->next + size;
+    decoder->end = size > 0 ? decoder->next + size : decoder->next; /* NULL + 0 is not defined */
     for (int i = 0; i < 8; i++)
         decoder->code = decoder->code << 8 | next_byte(decoder);
 }

@@ -8,8 +8,8 @@
 /* The texts; | stands where white space would end a sentence, but for the first words' ends. */
 static const char *const texts[] = {
     "He went.| She stayed!| Why?| \"Who knows?\"| (Nobody.)| [So it is.']}| And so on...| Well",
-    "He said \u201cNo.\u201d| She \u2018Yes!\u2019| They \u00abPerhaps?\u00bb| And\u2026| so "
-    "\u203aon.\u203a| x",
+    ("He said \u201cNo.\u201d| She \u2018Yes!\u2019| They \u00abPerhaps?\u00bb| And\u2026| so "
+     "\u203aon.\u203a| x"),
     "No 3.5 in it, nor a.b, nor x.\u2014y nor e.g., so it.| ends",
     "One.Two. Three.| Four",
     /* Titles and initials. */

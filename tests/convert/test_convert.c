@@ -75,7 +75,7 @@ static void rename_all(struct state *state, const char *prefix) {
 static void put_element(const struct tensor *tensor, size_t i, size_t size, unsigned char *at) {
     float x = tensor->x[i];
     double wide = x;
-    int64_t whole = (int64_t)x;
+    int64_t whole = strcmp(tensor->dtype, "I64") == 0 ? (int64_t)x : 0;
     const void *from = strcmp(tensor->dtype, "F64") == 0    ? (const void *)&wide
                        : strcmp(tensor->dtype, "I64") == 0  ? (const void *)&whole
                        : strcmp(tensor->dtype, "BF16") == 0 ? (const char *)&x + 2

@@ -354,8 +354,8 @@ static const char *const texts[] = {
     "\xef\xbb\xbfthe\xc2\xa0word \xe3\x80\x80 \xff\xe2\x82 \xf0\x9f\x98\x80\ra\r",
     "“Hello,” said Mr. O'Neil — it costs $23,000 (1.80m)! Don't well-known e.g. U.S. a/b & 3-4.\n",
     "ΟΔΟΣ Σ İstanbul ﬁ 中文 한국어 한 ... etc. [a|b] 'tis \"quoted\" it's 50% @-@\n",
-    "The lines of a\036paragraph, which\036\"were wrapped\"\0361,000 the \036. "
-    "a\r\036Σ\036\n\036Mr.\036",
+    ("The lines of a\036paragraph, which\036\"were wrapped\"\0361,000 the \036. "
+     "a\r\036Σ\036\n\036Mr.\036"),
     "anarchism originated as a term of abuse first used against early working class radicals",
 };
 

@@ -54,7 +54,7 @@ static txl_memory *save(const txl_session *session) {
 /* Through a file, which is gone afterwards. */
 static txl_memory *write_and_read(const struct model_case *c, const txl_memory *memory) {
     txl_error error;
-    txl_memory *again;
+    txl_memory *again = NULL;
     const char *path = scratch_path("memory");
     if (txl_memory_write(memory, path, &error) || txl_memory_read(path, c->model, &again, &error))
         fail_msg("%s: %s", c->name, error.message);

@@ -619,7 +619,8 @@ static void check_decoding(const struct made *made, const char *vectors, int32_t
         assert_true(buffer_append(&out, text, length));
         assert_int_equal(out.length, size + strlen(tail));
         assert_memory_equal(out.data, json_string_value(decoded), size);
-        assert_memory_equal(out.data + size, tail, strlen(tail));
+        if (*tail)
+            assert_memory_equal(out.data + size, tail, strlen(tail));
         json_decref(vector);
     }
     assert_true(n >= least);
