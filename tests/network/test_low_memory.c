@@ -128,8 +128,8 @@ static void check_run(const struct both *both, const txl_settings *settings) {
 TEST(results_are_the_same_to_the_bit) {
     static const char *const types[] = {"f32", "bf16", "q8", "q4", "q5"};
     for (size_t k = 0; case_names[k]; k++) {
-        for (size_t t = SANITIZED ? k % 2 : 0; t < sizeof types / sizeof *types;
-             t += 1 + SANITIZED) {
+        for (size_t t = SANITIZED ? k % 5 : 0; t < sizeof types / sizeof *types;
+             t += SANITIZED ? 5 : 1) {
             struct both both;
             open_both(&both, case_names[k], types[t], NULL);
             for (size_t r = 0; r < json_array_size(json_object_get(both.c.expect, "runs")); r++) {

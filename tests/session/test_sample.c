@@ -138,7 +138,7 @@ static void define(const struct way *way, const int32_t *past, const float *logp
 
 /* ---- Draws against it --------------------------------------------------------------------- */
 
-enum { DRAWS = 2000 };
+enum { DRAWS = SANITIZED ? 400 : 2000 };
 
 /* The value that chi-square exceeds once in a million times (Wilson and Hilferty 1931).  The seed
  * is fixed, so a test that passes keeps passing; a wrong distribution exceeds the value many times

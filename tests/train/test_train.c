@@ -783,7 +783,7 @@ static void assert_same_weights(const txl_trainer *a, const txl_trainer *b) {
 /* Saved after each of some steps, of which one begins an epoch, training goes on to the same
  * bits. */
 static void check_going_on(int attn_type, enum way way) {
-    enum { STEPS = SANITIZED ? 4 : 12 };
+    enum { STEPS = SANITIZED ? 2 : 10 };
     struct larger larger = open_larger_of(attn_type);
     txl_trainer *whole = larger_trainer(&larger, way, 2);
     txl_trainer *parts = larger_trainer(&larger, way, 1);
@@ -791,7 +791,7 @@ static void check_going_on(int attn_type, enum way way) {
     char path[4096];
     snprintf(path, sizeof path, "%s", scratch_path("training.state"));
     for (int s = 0; s < STEPS; s++) {
-        txl_saved *saved;
+        txl_saved *saved = NULL;
         txl_training how;
         take_step(whole, 1e-3);
         take_step(parts, 1e-3);
@@ -817,7 +817,7 @@ static void check_going_on(int attn_type, enum way way) {
 
 TEST(going_on) {
     check_going_on(0, IN_F32);
-    for (int type = 0; type < TYPES; type++)
+    for (int type = 0; type < TYPES; type += SANITIZED ? 3 : 1)
         check_going_on(type, BY_MUON);
     check_going_on(3, WITH_EXT_LEN);
 }
@@ -842,7 +842,7 @@ TEST(kept_weights) {
     struct larger larger = open_larger();
     txl_trainer *t = larger_trainer(&larger, IN_F32, 2);
     txl_error error;
-    txl_saved *saved;
+    txl_saved *saved = NULL;
     char then[4096], later[4096], path[4096];
     snprintf(then, sizeof then, "%s", scratch_path("then.txl"));
     snprintf(later, sizeof later, "%s", scratch_path("later.txl"));
@@ -892,7 +892,7 @@ TEST(forgetting) {
             assert_true(loss_of_some != loss_of_never && loss_of_some != loss);
         assert_true((loss_of_never == loss) == (s == 0));
     }
-    txl_saved *saved;
+    txl_saved *saved = NULL;
     txl_error error;
     const char *path = scratch_path("forgetting.state");
     if (txl_trainer_save(now_and_then, path, "", &error) || txl_saved_open(path, &saved, &error))
@@ -930,7 +930,7 @@ TEST(no_number) {
 
 /* ---- Several processes --------------------------------------------------------------------- */
 
-enum { PEERS = 4, PEER_STEPS = SANITIZED ? 2 : 20 }; /* of 6 streams: 1, 2, 1 and 2 */
+enum { PEERS = 4, PEER_STEPS = SANITIZED ? 2 : 10 }; /* of 6 streams: 1, 2, 1 and 2 */
 
 /* Threads in the place of processes. */
 struct group {
@@ -1053,9 +1053,12 @@ static void check_processes(int attn_type, enum way way) {
 }
 
 TEST(several_processes) {
-    for (int type = 0; type < TYPES; type += SANITIZED ? 3 : 1)
-        for (int extends = 0; extends < 2; extends++)
-            check_processes(type, extends ? WITH_EXT_LEN : IN_F32);
+    for (int type = 0; type < TYPES; type += SANITIZED ? 3 : 1) {
+        if (!SANITIZED || type == 0)
+            check_processes(type, IN_F32);
+        if (!SANITIZED || type > 0)
+            check_processes(type, WITH_EXT_LEN);
+    }
     check_processes(0, BY_MUON);
 }
 
@@ -1147,7 +1150,7 @@ TEST(reserved_members) {
 }
 
 static void expect_refused(const char *path, txl_status expected) {
-    txl_saved *saved;
+    txl_saved *saved = NULL;
     txl_error error;
     assert_int_equal(txl_saved_open(path, &saved, &error), expected);
 }
@@ -1197,7 +1200,7 @@ TEST(states_with_ext_len) {
 TEST(errors_name_the_state) {
     struct larger larger = open_larger();
     txl_trainer *t = larger_trainer(&larger, IN_F32, 1);
-    txl_saved *saved;
+    txl_saved *saved = NULL;
     txl_error error;
     char path[4096];
     snprintf(path, sizeof path, "%s", scratch_path("changed.state"));
@@ -1226,7 +1229,7 @@ TEST(errors_name_the_state) {
 TEST(foreign_states) {
     struct larger larger = open_larger();
     txl_trainer *t = larger_trainer(&larger, IN_F32, 1);
-    txl_saved *saved;
+    txl_saved *saved = NULL;
     txl_trainer *resumed;
     txl_error error;
     char path[4096];
