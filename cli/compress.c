@@ -682,9 +682,9 @@ static const struct option_row compress_rows[] = {
     OUTPUT_ROWS,
     INSTEAD_ROWS("Instead of compressing"),
     {"streams", OPTION_INTEGER, PLACE(streams),
-     "read N parts of the text side by side, each of at most 64 KiB; 1 is slow and saves "
+     "read N parts of the text side by side, each of at most 128 KiB; 1 is slow and saves "
      "a little",
-     .section = "Compression", .standard = "one per 8 KiB, up to 32", .least = 1,
+     .section = "Compression", .standard = "one per 8 KiB, up to 16", .least = 1,
      .most = TXL_MAX_STREAMS},
     OPTION_ROW(
         "no-cache", OPTION_FLAG, PLACE(no_cache),
@@ -733,7 +733,7 @@ static const struct note notes[] = {
      "linear, with models whose softmax has several bands; none, with --no-cache."},
     {"Damage",
      "A compressed FILE consists of frames of up to 2 MiB of text. Damage loses the frame that it "
-     "is in, and with --no-cache only a stream of it, at most 64 KiB. --salvage writes the "
+     "is in, and with --no-cache only a stream of it, at most 128 KiB. --salvage writes the "
      "rest."},
     {"Outputs",
      "An output has the owner, group, mode and times of its FILE, as far as the user may give "

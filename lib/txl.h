@@ -1192,11 +1192,11 @@ TXL_API txl_status txl_cache_add(txl_cache *cache, int32_t id, double logprob, d
  * TXL_ARITHMETIC_INTEGERS, or of models that it does not cover with TXL_ARITHMETIC_EXACT.
  * Decompressing needs the same model.  The format is in weights-format.md.
  *
- * The text is cut into frames, and a frame into streams, which are read side by side: 32 of them
+ * The text is cut into frames, and a frame into streams, which are read side by side: 16 of them
  * are ten times as fast as one, and take a little more room because each begins without context.
  * The model must be a Transformer-XL with attention of type 0 or 1 (TXL_UNSUPPORTED). */
-#define TXL_MAX_STREAMS 32
-#define TXL_STREAM_BYTES (1 << 16) /* of text in a stream at most */
+#define TXL_MAX_STREAMS 16
+#define TXL_STREAM_BYTES (1 << 17) /* of text in a stream at most */
 
 typedef struct txl_compression {
     int streams;     /* at most, in a frame: 1 to TXL_MAX_STREAMS; 0: one per 8 KiB */

@@ -54,7 +54,7 @@ static void put_table(unsigned char **to, const struct frame *frame) {
         return;
     }
     for (uint32_t i = 0; i < frame->n; i++) {
-        put_number(to, frame->stream[i].size - 1, 2);
+        put_number(to, frame->stream[i].size, 4);
         put_number(to, frame->stream[i].checksum, 4);
     }
 }
@@ -67,7 +67,7 @@ static void get_table(const unsigned char **from, struct frame *frame) {
         return;
     }
     for (uint32_t i = 0; i < frame->n; i++) {
-        frame->stream[i].size = (uint32_t)get_number(from, 2) + 1;
+        frame->stream[i].size = (uint32_t)get_number(from, 4);
         frame->stream[i].checksum = (uint32_t)get_number(from, 4);
     }
 }
@@ -139,8 +139,8 @@ static txl_status check_frame(const struct frame *frame, txl_error *error) {
     if (frame_is_together(frame))
         return check_together(frame, error);
     for (uint32_t i = 0; i < frame->n; i++)
-        if (frame->stream[i].size > frame_stream_text(frame, i))
-            return bad_header("a stream is longer than its text", error);
+        if (frame->stream[i].size < 1 || frame->stream[i].size > frame_stream_text(frame, i))
+            return bad_header("a stream is empty or longer than its text", error);
     return TXL_OK;
 }
 

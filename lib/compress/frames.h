@@ -14,13 +14,13 @@
 enum {
     COMPRESSED_VERSION = 1,
     MAGIC_SIZE = 4,
-    MAX_STREAMS = 32,
-    MAX_STREAM = 1 << 16,                 /* bytes of text */
+    MAX_STREAMS = TXL_MAX_STREAMS,
+    MAX_STREAM = TXL_STREAM_BYTES,        /* of text */
     MAX_FRAME = MAX_STREAMS * MAX_STREAM, /* likewise */
     MAX_TIMES_OWN = 4, /* tgt_len and mem_len, of the model's own: sessions take memory by them */
     /* Bytes of a header before the model's name, of a stream in its table, of the whole. */
     HEADER_FIXED = 44,
-    HEADER_STREAM = 6,
+    HEADER_STREAM = 8,
     HEADER_TOGETHER = 16, /* in the place of the table, of streams that have one code */
     MAX_HEADER = HEADER_FIXED + MAX_MODEL_NAME + MAX_STREAMS * HEADER_STREAM + 8,
     TRAILER_SIZE = 48

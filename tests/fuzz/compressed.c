@@ -121,7 +121,7 @@ static void repair(uint8_t *data, size_t size, uint64_t model) {
             set(data + at + 40, XXH3_64bits(data + at, 40));
         if (memcmp(data + at, "\x93TXZ", 4) != 0)
             continue;
-        const size_t table = data[at + FORM] == TXL_MIXING_LOGISTIC ? 16 : 6 * data[at + STREAMS];
+        const size_t table = data[at + FORM] == TXL_MIXING_LOGISTIC ? 16 : 8 * data[at + STREAMS];
         const size_t end = FIXED + (size_t)data[at + NAME] + table;
         if (end + 8 > size - at)
             continue;
