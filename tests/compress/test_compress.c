@@ -1371,7 +1371,7 @@ TEST(every_bit_counts) {
     static const char text[] = "the quick brown fox jumps";
     struct exchange to = {.model = models[CHARACTERS]};
     compress(&to, text, sizeof text - 1, 2, 100);
-    for (size_t bit = 0; bit < 8 * to.out.length; bit++) {
+    for (size_t bit = 0; bit < 8 * to.out.length; bit += SANITIZED ? 5 : 1) {
         struct exchange back = {.model = models[CHARACTERS]};
         const txl_decompression how = decompression(&back);
         txl_error error;
