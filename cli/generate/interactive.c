@@ -523,12 +523,16 @@ static void load_session(struct interaction *i, char *argument) {
     terminal_note("%s: loaded; /show and /write have only what follows", argument);
 }
 
-/* The options that can change between turns. */
-static const char *const settable[] = {
-    "temperature", "top-k",  "top-p",           "min-p", "typical", "repetition-penalty",
-    "repeat-last", "tokens", "no-repeat-ngram", "seed",  "eos",     "turn"};
-
-enum { N_SETTABLE = sizeof settable / sizeof settable[0] };
+/* The options that can change between turns: how a token is drawn, and some.  NULL: no more. */
+static const char *settable(size_t k) {
+    static const struct option_row drawn[] = {
+        SAMPLING_ROWS(struct generate_options, own.sampling, NULL)};
+    static const char *const others[] = {"tokens", "seed", "eos", "turn"};
+    for (size_t i = 0; i < sizeof drawn / sizeof *drawn; i++)
+        if (drawn[i].kind != OPTION_FLAG && k-- == 0)
+            return drawn[i].name;
+    return k < sizeof others / sizeof *others ? others[k] : NULL;
+}
 
 /* Reports an unknown name, and the one that may have been meant. */
 static void refuse_name(const char *what, const char *mark, const struct nearest *nearest) {
@@ -543,10 +547,11 @@ static void refuse_name(const char *what, const char *mark, const struct nearest
 /* False with the error printed. */
 static bool is_settable(const char *name) {
     struct nearest nearest = nearest_to(name);
-    for (size_t k = 0; k < N_SETTABLE; k++) {
-        if (strcmp(settable[k], name) == 0)
+    const char *other;
+    for (size_t k = 0; (other = settable(k)); k++) {
+        if (strcmp(other, name) == 0)
             return true;
-        nearest_try(&nearest, settable[k]);
+        nearest_try(&nearest, other);
     }
     refuse_name("/set: unknown setting", "", &nearest);
     return false;
@@ -652,8 +657,8 @@ static void print_help(struct interaction *i, char *argument) {
     char names[512];
     struct fixed_line line = fixed_line(names, sizeof names);
     fixed_line_add(&line, "Tab completes commands, settings and names of files. /set changes:");
-    for (size_t k = 0; k < N_SETTABLE; k++)
-        fixed_line_add(&line, "%s %s", k > 0 ? "," : "", settable[k]);
+    for (size_t k = 0; settable(k); k++)
+        fixed_line_add(&line, "%s %s", k > 0 ? "," : "", settable(k));
     fputc('\n', stderr);
     options_print_filled(stderr, names, 0, HELP_COLUMNS);
 }
@@ -712,8 +717,8 @@ static void complete_line(struct candidates *c) {
         c->typed = argument;
         if (wanted && strcmp(wanted, "FILE") == 0)
             candidates_add_files(c);
-        for (size_t m = 0; wanted && strcmp(wanted, "NAME VALUE") == 0 && m < N_SETTABLE; m++)
-            candidates_add(c, settable[m], " ");
+        for (size_t m = 0; wanted && strcmp(wanted, "NAME VALUE") == 0 && settable(m); m++)
+            candidates_add(c, settable(m), " ");
     }
 }
 

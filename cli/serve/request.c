@@ -564,7 +564,8 @@ static bool check_unsupported(struct reader *r) {
     const char *name;
     json_t *value;
     for (size_t i = 0; i < N_UNSUPPORTED; i++)
-        if (!is_neutral(json_object_get(r->body, unsupported[i].field), unsupported[i].neutral))
+        if (!row_of_field(unsupported[i].field) &&
+            !is_neutral(json_object_get(r->body, unsupported[i].field), unsupported[i].neutral))
             return problem_set(r->problem, 400, unsupported[i].field, "%s is not supported%s",
                                unsupported[i].field, unsupported[i].remedy);
     json_object_foreach((json_t *)r->body, name, value) {
