@@ -1192,8 +1192,8 @@ TXL_API txl_status txl_cache_add(txl_cache *cache, int32_t id, double logprob, d
  * TXL_ARITHMETIC_INTEGERS, or of models that it does not cover with TXL_ARITHMETIC_EXACT.
  * Decompressing needs the same model.  The format is in weights-format.md.
  *
- * The text is cut into frames, and a frame into streams, which are read side by side: 16 of them
- * are ten times as fast as one, and take a little more room because each begins without context.
+ * The text is cut into frames, and a frame into streams, which are read side by side: several are
+ * faster than one, and take a little more room because each begins without context.
  * The model must be a Transformer-XL with attention of type 0 or 1 (TXL_UNSUPPORTED). */
 #define TXL_MAX_STREAMS 16
 #define TXL_STREAM_BYTES (1 << 17) /* of text in a stream at most */
