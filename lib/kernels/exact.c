@@ -1,6 +1,12 @@
 /* The body of the tables of the exact arithmetic (weights-format.md, "Exact arithmetic"): every
  * table gives the same bits, for any number of rows together.  Compiled once for each kind of
  * processor, with LANES and PROCESSOR from the build. */
+
+/* What many sessions remember comes from memory, one after another: a block of rows in 8 bits with
+ * its scales is fetched ahead, and not yet into the first-level cache. */
+#define AHEAD 4608
+#define AHEAD_LOCALITY 2
+
 #include "fused.h"
 
 /* Rows of a tile of dot products: as many as the registers hold. */
@@ -383,7 +389,9 @@ static void activate(enum activation activation, size_t n, float *x) {
     .largest = largest, .exponentials = exponentials, .layer_norm = layer_norm,                    \
     .activate = activate, .find_above = find_above
 
+#if !defined(__AVX512VNNI__) /* whose instructions have integers alone */
 const struct kernels TABLE(exact) = {EXACT_FUNCTIONS};
+#endif
 const struct kernels TABLE(integers) = {EXACT_FUNCTIONS, .integers = &integer_products,
                                         .score_i8 = score_i8, .weigh_i8 = weigh_i8,
                                         .narrow_i8 = narrow_i8};

@@ -488,7 +488,8 @@ struct kernels kernels_rounding(const struct kernels *kernels);
  * the functions that its instructions make faster. */
 extern const struct kernels kernels_generic, kernels_avx2, kernels_avx512, kernels_neon;
 extern const struct kernels exact_generic, exact_avx2, exact_avx512, exact_neon;
-extern const struct kernels integers_generic, integers_avx2, integers_avx512, integers_neon;
+extern const struct kernels integers_generic, integers_avx2, integers_avx512, integers_avx512vnni,
+    integers_neon;
 extern const struct tile_kernels tiles_generic, tiles_avx2, tiles_avx512, tiles_avx512vnni,
     tiles_neon;
 extern const struct loops loops_generic, loops_avx2, loops_avx512, loops_neon;

@@ -232,6 +232,7 @@ static const struct panels panels_bf16 = {
 };
 void kernels_patch_amx(struct kernels *kernels) {
     kernels->name = KERNELS_NAME;
+    kernels->in_integers = &integers_avx512vnni;
     kernels->tiles = &tiles_avx512vnni;
     kernels->product_q8 = product_q8;
     kernels->score_i8 = score_i8;

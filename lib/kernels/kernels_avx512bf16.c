@@ -109,6 +109,7 @@ static const struct panels panels_bf16 = {
 };
 void kernels_patch_avx512bf16(struct kernels *kernels) {
     kernels->name = KERNELS_NAME;
+    kernels->in_integers = &integers_avx512vnni;
     kernels->tiles = &tiles_avx512vnni;
     kernels->product[0] = product_f32;
     kernels->product[1] = product_f16;

@@ -54,8 +54,12 @@ static inline ivec add_products(ivec sum, ivec16 a, ivec16 b) {
 }
 
 static inline ivec add_quads(ivec sum, ivec a, ivec b) {
+#if defined(__AVX512VNNI__)
+    return (ivec)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)a, (__m512i)b);
+#else
     const __m512i pairs = _mm512_maddubs_epi16((__m512i)a, (__m512i)b);
     return sum + (ivec)_mm512_madd_epi16(pairs, _mm512_set1_epi16(1));
+#endif
 }
 
 #if defined(__AVX512BF16__)

@@ -47,8 +47,9 @@ enum {
     SGEMM_ROWS = 64,          /* rows of activations from which sgemm multiplies f32 weights */
     SGEMM_MOST_ROWS = 512,    /* rows of activations in a call, at most */
     SGEMM_FEW = 128,          /* rows of weights in a call that are cut last */
-    SGEMM_TASKS = 8, /* calls that a product is cut into, at least, if it is large enough */
-    WIDE_ROWS = 48   /* rows of weights that a task packs: few, so that threads end together */
+    SGEMM_TASKS = 8,  /* calls that a product is cut into, at least, if it is large enough */
+    WIDE_ROWS = 48,   /* rows of weights that a task packs: few, so that threads end together */
+    INTEGER_ROWS = 64 /* the same in integers, which kernels pack by 16 or 32 */
 };
 
 /* ---- Reading ahead ------------------------------------------------------------------------ */
@@ -633,7 +634,10 @@ void compute_product(const struct compute *compute, size_t n_x, const float *x, 
         multiply_by_sgemm(&p);
         return;
     }
-    p.block = n_x <= FEW_ROWS ? stream_rows(w) : operand.packed ? PANEL_ROWS : packed_rows(w);
+    p.block = operand.integers  ? INTEGER_ROWS
+              : n_x <= FEW_ROWS ? stream_rows(w)
+              : operand.packed  ? PANEL_ROWS
+                                : packed_rows(w);
     pool_run(compute->pool, (int)blocks(w->n_row, p.block), product_task, &p);
 }
 
