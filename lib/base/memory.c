@@ -145,9 +145,15 @@ static void *find_place(size_t size) {
     return place + before;
 }
 
+/* What is mapped for `size` bytes: a whole huge page where that is not much more. */
+static size_t mapped(size_t size) {
+    return size > HUGE_PAGE / 2 && size < HUGE_PAGE ? HUGE_PAGE : size;
+}
+
 void *pages_map(size_t size) {
     if (size > SIZE_MAX / 2)
         return NULL;
+    size = mapped(size);
     /* The address is only a hint: if another thread takes it first, mmap chooses one that may not
      * be aligned. */
     void *place = size < HUGE_PAGE ? NULL : find_place(size);
@@ -161,5 +167,5 @@ void *pages_map(size_t size) {
 
 void pages_unmap(void *memory, size_t size) {
     if (memory)
-        munmap(memory, size);
+        munmap(memory, mapped(size));
 }
