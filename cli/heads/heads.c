@@ -368,7 +368,12 @@ static size_t read_line(struct heads *h, bool *ended) {
             memmove(h->text.data, from, n);
         h->text.length = n;
         h->at = 0;
-        const ssize_t got = n < HEADS_TEXT ? input_read(&h->input, chunk, sizeof chunk) : 0;
+        if (n >= HEADS_TEXT) {
+            h->input.failed = !terminal_error("%s: line %" PRIu64 ": a text is longer than 64 MiB",
+                                              h->input.name, h->line + 1);
+            return 0;
+        }
+        const ssize_t got = input_read(&h->input, chunk, sizeof chunk);
         if (got <= 0)
             return n;
         if (!buffer_append(&h->text, chunk, (size_t)got)) {
@@ -398,6 +403,8 @@ static bool next_line(struct heads *h, struct record *r) {
     bool ended = false;
     while (!ended && !h->input.failed) {
         size_t length = read_line(h, &ended);
+        if (h->input.failed)
+            return false;
         const char *text = h->text.data + h->at;
         if (ended && length == 0)
             return false;
