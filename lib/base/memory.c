@@ -68,7 +68,7 @@ void id_list_free(struct id_list *list) {
 
 /* Arenas: one mapping from the system each, which is never enlarged. */
 
-enum { LINE = 64 };
+enum { LINE = 64, HUGE_PAGE = 1 << 21 };
 
 void *arena_take(struct arena *arena, uint64_t n, size_t size) {
     uint64_t bytes, used;
@@ -101,7 +101,8 @@ void arena_close(struct arena *arena) {
 uint64_t arena_plan(arena_layout *lay_out, const void *plan) {
     struct arena sizes = {0};
     lay_out(plan, &sizes);
-    return sizes.used;
+    const bool nearly = sizes.used > HUGE_PAGE / 2 && sizes.used < HUGE_PAGE;
+    return nearly ? HUGE_PAGE : sizes.used;
 }
 
 void *arena_new(arena_layout *lay_out, const void *plan, const char *purpose, txl_error *error) {
@@ -130,8 +131,6 @@ void arena_leave(void *object) {
 
 /* Memory straight from the system. */
 
-enum { HUGE_PAGE = 1 << 21 };
-
 static const int HOW = MAP_PRIVATE | MAP_ANONYMOUS;
 
 /* A free address for `size` bytes, aligned to huge pages, or NULL. */
@@ -145,15 +144,9 @@ static void *find_place(size_t size) {
     return place + before;
 }
 
-/* What is mapped for `size` bytes: a whole huge page where that is not much more. */
-static size_t mapped(size_t size) {
-    return size > HUGE_PAGE / 2 && size < HUGE_PAGE ? HUGE_PAGE : size;
-}
-
 void *pages_map(size_t size) {
     if (size > SIZE_MAX / 2)
         return NULL;
-    size = mapped(size);
     /* The address is only a hint: if another thread takes it first, mmap chooses one that may not
      * be aligned. */
     void *place = size < HUGE_PAGE ? NULL : find_place(size);
@@ -167,5 +160,5 @@ void *pages_map(size_t size) {
 
 void pages_unmap(void *memory, size_t size) {
     if (memory)
-        munmap(memory, mapped(size));
+        munmap(memory, size);
 }

@@ -65,7 +65,7 @@ void arena_close(struct arena *arena);
 /* Takes the memory of an object, and returns the object; NULL from an arena that only adds up. */
 typedef void *arena_layout(const void *plan, struct arena *arena);
 
-/* Bytes that the object takes. */
+/* Bytes that the object takes: of more than half of a huge page, all of it. */
 uint64_t arena_plan(arena_layout *lay_out, const void *plan);
 
 /* What an object with several users begins with: an arena that holds all of the object. */
