@@ -284,10 +284,18 @@ TEST(ends_of_functions) {
     for (size_t v_ = 0; kernels_at(v_); v_++)                                                      \
         for (const struct kernels *k = kernels_at(v_)->in_integers, *once_ = k; once_; once_ = NULL)
 
+/* The sizes above, and more than are packed at a time. */
+static const size_t long_sizes[] = {512, 513, 576, 1100};
+enum { N_ANY_SIZE = N_SIZE + sizeof long_sizes / sizeof *long_sizes, MOST_LONG = 1100 };
+
+static size_t any_size(size_t s) {
+    return s < N_SIZE ? sizes[s] : long_sizes[s - N_SIZE];
+}
+
 /* Activations as integers, each 64 with a scale. */
 struct rounded_row {
-    int8_t x[MOST_K + Q8_BLOCK];
-    float scale[MOST_K / Q8_BLOCK + 1];
+    int8_t x[MOST_LONG + Q8_BLOCK];
+    float scale[MOST_LONG / Q8_BLOCK + 1];
 };
 
 static struct rounded_row rounded(const float *x, size_t k) {
@@ -339,13 +347,13 @@ static int8_t weight(size_t row, size_t column) {
 
 TEST(products_in_integers) {
     static const size_t columns[] = {1, 15, 16, 17, 37};
-    enum { MOST_COLUMN = 37, MOST_HEIGHT = 70, BLOCKS = MOST_K / Q8_BLOCK + 1 };
-    static float x[MOST_HEIGHT * MOST_K], scale[MOST_COLUMN * BLOCKS], c[MOST_HEIGHT * MOST_COLUMN],
-        expected[MOST_HEIGHT * MOST_COLUMN];
+    enum { MOST_COLUMN = 37, MOST_HEIGHT = 70, BLOCKS = MOST_LONG / Q8_BLOCK + 1 };
+    static float x[MOST_HEIGHT * MOST_LONG], scale[MOST_COLUMN * BLOCKS],
+        c[MOST_HEIGHT * MOST_COLUMN], expected[MOST_HEIGHT * MOST_COLUMN];
     static struct integer_block a[MOST_HEIGHT * BLOCKS];
-    static int8_t b[MOST_COLUMN * MOST_K];
-    for (size_t s = 0; s < N_SIZE; s++) {
-        const size_t k = sizes[s], blocks = q8_blocks(k), n = columns[s % 5];
+    static int8_t b[MOST_COLUMN * MOST_LONG];
+    for (size_t s = 0; s < N_ANY_SIZE; s++) {
+        const size_t k = any_size(s), blocks = q8_blocks(k), n = columns[k > 512 ? 4 : s % 5];
         const size_t m = s % 3 == 0 ? MOST_HEIGHT : 1 + s % 12;
         fill_rows(x, m, k);
         fill(scale, n * blocks, 0.1f);
@@ -405,15 +413,15 @@ static float tile_product(const struct rounded_row *x, size_t row, const float *
 }
 
 TEST(products_of_tiles_in_integers) {
-    enum { ROWS = 37, MOST_HEIGHT = 70, BLOCKS = MOST_K / Q8_BLOCK + 1 };
-    static float x[MOST_HEIGHT * MOST_K], factors[2 * ROWS], c[MOST_HEIGHT * ROWS],
+    enum { ROWS = 37, MOST_HEIGHT = 70, BLOCKS = MOST_LONG / Q8_BLOCK + 1 };
+    static float x[MOST_HEIGHT * MOST_LONG], factors[2 * ROWS], c[MOST_HEIGHT * ROWS],
         expected[MOST_HEIGHT * ROWS];
     static struct integer_block a[MOST_HEIGHT * BLOCKS];
     static uint8_t tiles[3 * BLOCKS * 704];
     for (size_t i = 0; i < 2 * ROWS; i++)
         factors[i] = fabsf(number(0.01f));
-    for (size_t s = 0; s < N_SIZE; s++) {
-        const size_t k = sizes[s], m = s % 3 == 0 ? MOST_HEIGHT : 1 + s % 12;
+    for (size_t s = 0; s < N_ANY_SIZE; s++) {
+        const size_t k = any_size(s), m = s % 3 == 0 ? MOST_HEIGHT : 1 + s % 12;
         const size_t skip = s % 4 == 0 ? 0 : 3 * s % 16, n = ROWS - skip - s % 5;
         fill_rows(x, m, k);
         fill_tiles(ROWS, k, tiles);
