@@ -17,7 +17,7 @@ static inline size_t packed_rows(const bool q4) {
 }
 
 static inline int packed_vectors(const bool q4) {
-    return (q4 ? Q4_ROWS : Q8_ROWS) / LANES;
+    return (int)packed_rows(q4) / LANES;
 }
 
 /* A block's part of R rows of weights: elements 4 i to 4 i + 3 of row r at 4 R i + 4 r. */
