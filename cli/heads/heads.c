@@ -401,7 +401,7 @@ static bool pass_plain(struct heads *h, struct record *r) {
 
 static bool next_line(struct heads *h, struct record *r) {
     bool ended = false;
-    while (!ended && !h->input.failed) {
+    while (!ended) {
         size_t length = read_line(h, &ended);
         if (h->input.failed)
             return false;
