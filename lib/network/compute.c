@@ -180,6 +180,7 @@ static txl_status check_blas_memory(int n_thread, txl_error *error) {
 void compute_lay_out(struct compute *compute, int threads, size_t scratch_size, size_t packed_size,
                      size_t most_order, struct arena *arena) {
     *compute = (struct compute){.scratch_size = scratch_size};
+    compute->ahead = read_ahead_lay_out(threads, most_order, arena);
     compute->scratch = arena_take(arena, (uint64_t)threads, sizeof *compute->scratch);
     for (int i = 0; i < threads; i++) {
         float *scratch = arena_take(arena, scratch_size, sizeof *scratch);
@@ -187,7 +188,6 @@ void compute_lay_out(struct compute *compute, int threads, size_t scratch_size, 
             compute->scratch[i] = scratch;
     }
     compute->packed = arena_take(arena, packed_size, sizeof *compute->packed);
-    compute->ahead = read_ahead_lay_out(threads, most_order, arena);
 }
 
 /* Rows of weights in a task, if rows of activations are few: enough to be read at full speed, and

@@ -41,11 +41,12 @@ static txl_session *lay_out(const txl_model *model, const txl_settings *settings
     s->last = arena_take(arena, bands->d_model, sizeof *s->last);
     s->cluster = arena_take(arena, n_band, sizeof *s->cluster);
     s->have = arena_take(arena, n_band, sizeof *s->have);
-    s->timeline =
-        model->family->lay_out(model->network, kernels_of(model, settings), settings, arena);
+    /* What the members of a group touch lies together, here and in the timeline: in a huge page. */
     s->logprob = arena_take(arena, n_token, sizeof *s->logprob);
     s->candidate = arena_take(arena, n_token, sizeof *s->candidate);
     s->mark = arena_take(arena, n_token, sizeof *s->mark);
+    s->timeline =
+        model->family->lay_out(model->network, kernels_of(model, settings), settings, arena);
     return taken;
 }
 

@@ -130,6 +130,7 @@ static struct timeline *lay_out(const struct network *network, const struct kern
                                                  .net = net,
                                                  .ring = plan.ring};
     struct timeline *t = &timeline->base;
+    ring_lay_out(&timeline->ring, arena);
     compute_lay_out(&t->compute, settings->threads, all_scratch(net, &plan),
                     all_packed(net, kernels, &plan), 4 * (size_t)net->n_layer + BANDS_ORDER, arena);
     layers_lay_out(&t->layers, network, arena);
@@ -149,7 +150,6 @@ static struct timeline *lay_out(const struct network *network, const struct kern
         t->segment = arena_take(arena, plan.chunk, sizeof *t->segment);
     if (projects_zeros(net, settings))
         timeline->zero_rows = arena_take(arena, (size_t)net->n_layer * 3 * width, sizeof(float));
-    ring_lay_out(&timeline->ring, arena);
     if (!taken)
         return NULL;
     layers_order(network, &t->compute);
@@ -187,7 +187,7 @@ static size_t zeros_to_store(const struct transformer_xl_timeline *timeline) {
 static void store_zero_memory(struct transformer_xl_timeline *timeline) {
     const struct transformer_xl *net = timeline->net;
     size_t n = zeros_to_store(timeline), width = 3 * head_width(net);
-    if (!timeline->zero_rows)
+    if (n > 0 && !timeline->zero_rows)
         memset(timeline->qkv, 0, width * sizeof *timeline->qkv);
     for (int layer = 0; n > 0 && layer < net->n_layer; layer++) {
         const float *row =
