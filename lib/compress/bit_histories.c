@@ -1,6 +1,7 @@
 /* The table of bit histories. */
 #include "bit_histories.h"
 #include "lib/base/error.h"
+#include "lib/base/memory.h"
 
 #include <stdlib.h>
 
@@ -13,7 +14,8 @@ static const uint8_t after_other[16] = {0, 1, 2, 2, 3, 3, 3, 4, 4, 4, 4, 4, 5, 5
  * newest adds 1 / (n + 1.5). */
 txl_status bit_histories_open(struct bit_histories *h, txl_error *error) {
     const size_t n_bucket = (size_t)1 << BUCKETS_LOG2, n_map = N_CONTEXT * HISTORY_STATES;
-    *h = (struct bit_histories){.buckets = calloc(n_bucket, sizeof *h->buckets),
+    /* In pages of its own, no set lies in two lines of the cache. */
+    *h = (struct bit_histories){.buckets = pages_map(n_bucket * sizeof *h->buckets),
                                 .map = calloc(n_map, sizeof *h->map)};
     if (!h->buckets || !h->map) {
         bit_histories_close(h);
@@ -29,7 +31,7 @@ txl_status bit_histories_open(struct bit_histories *h, txl_error *error) {
 }
 
 void bit_histories_close(struct bit_histories *h) {
-    free(h->buckets);
+    pages_unmap(h->buckets, sizeof *h->buckets << BUCKETS_LOG2);
     free(h->map);
     *h = (struct bit_histories){0};
 }

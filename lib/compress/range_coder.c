@@ -205,7 +205,7 @@ uint64_t quantise(const float *e, size_t n, double sum, const unsigned char *use
     for (size_t i = 0; i < n; i++)
         frequency[i] = (uint64_t)(1 + (int32_t)((double)e[i] * unit));
     for (size_t i = 0; used && i < n; i++)
-        frequency[i] = used[i] ? frequency[i] : 0;
+        frequency[i] &= -(uint64_t)(used[i] != 0);
     for (size_t i = n; i < quantised_room(n); i++)
         frequency[i] = 0;
     for (size_t i = 0; i < n; i++)

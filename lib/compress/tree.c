@@ -131,19 +131,22 @@ void tree_close(struct tree *tree) {
 
 void tree_view(const struct tree *tree, const uint64_t *frequency, struct model_view *view) {
     const int32_t n = tree->n_token;
-    uint64_t total = 0;
+    uint64_t total = 0, most = 0;
     view->likeliest = 0;
     for (int32_t id = 0; id < n; id++) {
-        total += frequency[id];
-        if (frequency[id] > frequency[view->likeliest])
+        if (frequency[id] > most) {
+            most = frequency[id];
             view->likeliest = id;
+        }
+    }
+    for (int32_t leaf = 0; leaf < n; leaf++) {
+        view->below[leaf] = total;
+        total += frequency[tree->element[leaf]];
     }
     const uint64_t literal = 1 + (total >> LITERAL_SHIFT);
-    view->below[0] = 0;
-    for (int32_t leaf = 0; leaf < n; leaf++)
-        view->below[leaf + 1] = view->below[leaf] + frequency[tree->element[leaf]];
-    view->below[n + 1] = view->below[n] + literal; /* it is the last leaf */
-    const uint64_t share = (frequency[view->likeliest] << 16) / (total + literal);
+    view->below[n] = total; /* a literal is the last leaf */
+    view->below[n + 1] = total + literal;
+    const uint64_t share = (most << 16) / (total + literal);
     view->share = (unsigned)(share < PROBABILITY_ONE ? share : PROBABILITY_ONE - 1);
 }
 
