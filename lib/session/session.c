@@ -41,12 +41,11 @@ static txl_session *lay_out(const txl_model *model, const txl_settings *settings
     s->last = arena_take(arena, bands->d_model, sizeof *s->last);
     s->cluster = arena_take(arena, n_band, sizeof *s->cluster);
     s->have = arena_take(arena, n_band, sizeof *s->have);
-    /* What the members of a group touch lies together, here and in the timeline: in a huge page. */
+    s->timeline =
+        model->family->lay_out(model->network, kernels_of(model, settings), settings, arena);
     s->logprob = arena_take(arena, n_token, sizeof *s->logprob);
     s->candidate = arena_take(arena, n_token, sizeof *s->candidate);
     s->mark = arena_take(arena, n_token, sizeof *s->mark);
-    s->timeline =
-        model->family->lay_out(model->network, kernels_of(model, settings), settings, arena);
     return taken;
 }
 
@@ -252,7 +251,8 @@ txl_status txl_session_copy(txl_session *s, txl_session **copy, txl_error *error
     }
     c->started = s->started;
     memcpy(c->last, s->last, s->model->network->bands.d_model * sizeof *c->last);
-    memcpy(c->logprob, s->logprob, n_token * sizeof *c->logprob);
+    if (s->have[0])
+        memcpy(c->logprob, s->logprob, n_token * sizeof *c->logprob);
     memcpy(c->cluster, s->cluster, n_band * sizeof *c->cluster);
     memcpy(c->have, s->have, n_band * sizeof *c->have);
     *copy = c;
