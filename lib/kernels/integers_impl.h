@@ -38,19 +38,43 @@ struct packed {
 
 static void round_integers(size_t m, size_t k, const float *x, size_t ldx,
                            struct integer_block *out) {
+    const ivec16 ones = (ivec16){0} + 1;
     for (; m > 0; m--, x += ldx) {
         for (size_t i = 0; i < k; i += Q8_BLOCK, out++) {
-            memset(out->x, 0, sizeof out->x);
-            out->scale =
-                narrow_to(INTEGER_MOST, x + i, k - i < Q8_BLOCK ? k - i : Q8_BLOCK, out->x);
+            if (k - i >= Q8_BLOCK) { /* with loops of a known length */
+                out->scale = narrow_to(INTEGER_MOST, x + i, Q8_BLOCK, out->x);
+            } else {
+                memset(out->x, 0, sizeof out->x);
+                out->scale = narrow_to(INTEGER_MOST, x + i, k - i, out->x);
+            }
             for (size_t part = 0; part < Q8_BLOCK / TILE_BLOCK; part++) {
-                int sum = 0;
-                for (size_t j = 0; j < TILE_BLOCK; j++)
-                    sum += out->x[part * TILE_BLOCK + j];
-                out->sum[part] = (int16_t)sum;
+                ivec sum = {0};
+                for (size_t j = 0; j < TILE_BLOCK; j += 2 * LANES)
+                    sum += pair_products(load_ivec16(out->x + part * TILE_BLOCK + j), ones);
+                out->sum[part] = (int16_t)sum_lanes(__builtin_convertvector(sum, vec));
             }
         }
     }
+}
+
+/* ---- Prefetching -------------------------------------------------------------------------- */
+
+/* Lines that a step of MOST_INTEGER_ROWS rows prefetches with each four elements. */
+enum { FETCH_LINE = 64, FETCH_LINES = LANES == 16 ? 3 : 1 };
+
+/* The next `size` bytes to prefetch, or `otherwise` if there are no more. */
+static inline const char *take_fetch(struct fetch *fetch, size_t size, const void *otherwise) {
+    if (fetch->at >= fetch->end) {
+        if (fetch->n == 0)
+            return otherwise;
+        fetch->at = fetch->part->begin;
+        fetch->end = fetch->part->end;
+        fetch->part++;
+        fetch->n--;
+    }
+    const char *taken = fetch->at;
+    fetch->at += size < (size_t)(fetch->end - taken) ? size : (size_t)(fetch->end - taken);
+    return taken;
 }
 
 /* ---- Sums --------------------------------------------------------------------------------- */
@@ -59,18 +83,24 @@ static void round_integers(size_t m, size_t k, const float *x, size_t ldx,
  * `rows` rows of activations. */
 static inline __attribute__((always_inline)) void
 integer_sums(const bool q4, const int rows, const struct integer_block *a, size_t lda, size_t first,
-             const uint8_t *b, ivec sum[MOST_INTEGER_ROWS][MOST_PACKED_VECTORS]) {
+             const uint8_t *b, struct fetch *fetch,
+             ivec sum[MOST_INTEGER_ROWS][MOST_PACKED_VECTORS]) {
     const int vectors = packed_vectors(q4);
     UNROLL for (int r = 0; r < rows; r++) UNROLL for (int v = 0; v < vectors; v++) {
         const int16_t *sums = a[(size_t)r * lda].sum;
         sum[r][v] = (ivec){0} - (q4 ? 0 : OFFSET) * (sums[0] + sums[1]);
     }
-    for (size_t i = 0; i < (q4 ? TILE_BLOCK : Q8_BLOCK); i += QUAD, b += QUAD * packed_rows(q4)) {
+    const size_t quads = (q4 ? TILE_BLOCK : Q8_BLOCK) / QUAD;
+    const bool fetches = rows == MOST_INTEGER_ROWS;
+    const char *later = fetches ? take_fetch(fetch, quads * FETCH_LINES * FETCH_LINE, a) : NULL;
+    for (size_t i = 0; i < quads; i++, b += QUAD * packed_rows(q4)) {
+        for (int line = 0; fetches && line < FETCH_LINES; line++, later += FETCH_LINE)
+            __builtin_prefetch(later, 0, 2);
         ivec y[MOST_PACKED_VECTORS];
         UNROLL for (int v = 0; v < vectors; v++) memcpy(&y[v], b + v * QUAD * LANES, sizeof y[v]);
         UNROLL for (int r = 0; r < rows; r++) {
             float quad; /* four integers */
-            memcpy(&quad, a[(size_t)r * lda].x + first + i, sizeof quad);
+            memcpy(&quad, a[(size_t)r * lda].x + first + i * QUAD, sizeof quad);
             const ivec x = (ivec)splat(quad);
             UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = add_quads(sum[r][v], y[v], x);
         }
@@ -82,14 +112,14 @@ integer_sums(const bool q4, const int rows, const struct integer_block *a, size_
 static inline __attribute__((always_inline)) void add_rows(const bool q4, const int rows,
                                                            const struct integer_block *a,
                                                            size_t lda, const struct packed *b,
-                                                           float *total) {
+                                                           struct fetch *fetch, float *total) {
     const size_t halves = q4 ? Q8_BLOCK / TILE_BLOCK : 1;
     const int vectors = packed_vectors(q4);
     for (size_t i = 0; i < b->n; i++) {
         const size_t half = i % halves;
         const struct integer_block *x = a + i / halves;
         ivec sum[MOST_INTEGER_ROWS][MOST_PACKED_VECTORS];
-        integer_sums(q4, rows, x, lda, half * TILE_BLOCK, b->block[i], sum);
+        integer_sums(q4, rows, x, lda, half * TILE_BLOCK, b->block[i], fetch, sum);
         UNROLL for (int r = 0; r < rows; r++) {
             const struct integer_block *y = x + (size_t)r * lda;
             UNROLL for (int v = 0; v < vectors; v++) {
@@ -113,14 +143,14 @@ static inline __attribute__((always_inline)) void add_rows(const bool q4, const 
 static inline __attribute__((always_inline)) void add_blocks(const bool q4, size_t m,
                                                              const struct integer_block *a,
                                                              size_t lda, const struct packed *b,
-                                                             float *total) {
+                                                             struct fetch *fetch, float *total) {
     size_t r = 0;
     for (; r + MOST_INTEGER_ROWS <= m; r += MOST_INTEGER_ROWS)
-        add_rows(q4, MOST_INTEGER_ROWS, a + r * lda, lda, b, total + r * packed_rows(q4));
+        add_rows(q4, MOST_INTEGER_ROWS, a + r * lda, lda, b, fetch, total + r * packed_rows(q4));
     for (; r + 2 <= m; r += 2)
-        add_rows(q4, 2, a + r * lda, lda, b, total + r * packed_rows(q4));
+        add_rows(q4, 2, a + r * lda, lda, b, fetch, total + r * packed_rows(q4));
     if (r < m)
-        add_rows(q4, 1, a + r * lda, lda, b, total + r * packed_rows(q4));
+        add_rows(q4, 1, a + r * lda, lda, b, fetch, total + r * packed_rows(q4));
 }
 
 /* C[m, n] = the totals of n rows of `packed`. */
@@ -181,7 +211,8 @@ static void pack_rows_q8(size_t n, size_t rows, size_t columns, size_t k, const 
 }
 
 static void integers_q8(size_t m, const struct integer_block *a, size_t n, size_t k,
-                        const int8_t *b, const float *scale, float *c, size_t ldc) {
+                        const int8_t *b, const float *scale, struct fetch *fetch, float *c,
+                        size_t ldc) {
     const size_t blocks = q8_blocks(k), rows = n < Q8_ROWS ? n : Q8_ROWS;
     float total[CACHED_INTEGER_ROWS * Q8_ROWS];
     memset(total, 0, m * Q8_ROWS * sizeof *total);
@@ -189,18 +220,19 @@ static void integers_q8(size_t m, const struct integer_block *a, size_t n, size_
         struct packed packed;
         pack_rows_q8(blocks - i < PACKED_BLOCKS ? blocks - i : PACKED_BLOCKS, rows,
                      k - i * Q8_BLOCK, k, b + i * Q8_BLOCK, scale + i, &packed);
-        add_blocks(false, m, a + i, blocks, &packed, total);
+        add_blocks(false, m, a + i, blocks, &packed, fetch, total);
     }
     store_totals(m, total, Q8_ROWS, rows, c, ldc);
 }
 
 static void integer_product_q8(size_t m, const struct integer_block *a, size_t n, size_t k,
-                               const int8_t *b, const float *scale, float *c, size_t ldc) {
+                               const int8_t *b, const float *scale, struct fetch *fetch, float *c,
+                               size_t ldc) {
     const size_t blocks = q8_blocks(k), most = CACHED_INTEGER_ROWS;
     for (size_t t = 0; t < m; t += most)
         for (size_t j = 0; j < n; j += Q8_ROWS)
             integers_q8(m - t < most ? m - t : most, a + t * blocks, n - j, k, b + j * k,
-                        scale + j * blocks, c + t * ldc + j, ldc);
+                        scale + j * blocks, fetch, c + t * ldc + j, ldc);
 }
 
 /* ---- q4 ----------------------------------------------------------------------------------- */
@@ -238,7 +270,8 @@ static void pack_rows_q4(size_t n, const uint8_t *tile, const float *factors, si
 
 /* Rows [first, end) of those that a row of tiles has. */
 static void integers_q4(size_t m, const struct integer_block *a, size_t across, const uint8_t *tile,
-                        const float *factors, size_t first, size_t end, float *c, size_t ldc) {
+                        const float *factors, size_t first, size_t end, struct fetch *fetch,
+                        float *c, size_t ldc) {
     float total[CACHED_INTEGER_ROWS * Q4_ROWS];
     memset(total, 0, m * Q4_ROWS * sizeof *total);
     for (size_t i = 0, n; i < across; i += n) {
@@ -246,13 +279,13 @@ static void integers_q4(size_t m, const struct integer_block *a, size_t across, 
         n = across - i < PACKED_BLOCKS / TILE_BLOCKS ? across - i : PACKED_BLOCKS / TILE_BLOCKS;
         pack_rows_q4(n, tile, factors, first, end, &packed);
         tile += n * tile_bytes(Q4_TOP);
-        add_blocks(true, m, a + i, across, &packed, total);
+        add_blocks(true, m, a + i, across, &packed, fetch, total);
     }
     store_totals(m, total + first, Q4_ROWS, end - first, c, ldc);
 }
 
 static void integer_product_q4(size_t m, const struct integer_block *a, const struct tile_rows *b,
-                               float *c, size_t ldc) {
+                               struct fetch *fetch, float *c, size_t ldc) {
     const size_t across = tiles_across(b->n_col), most = CACHED_INTEGER_ROWS,
                  last = b->skip + b->n_row;
     for (size_t t = 0; t < m; t += most) {
@@ -261,7 +294,7 @@ static void integer_product_q4(size_t m, const struct integer_block *a, const st
                          end = last - low < TILE_HEIGHT ? last : low + TILE_HEIGHT;
             integers_q4(m - t < most ? m - t : most, a + t * across, across,
                         b->tile + low / TILE_HEIGHT * tile_row_bytes(Q4_TOP, b->n_col),
-                        b->factors + 2 * low, first - low, end - low,
+                        b->factors + 2 * low, first - low, end - low, fetch,
                         c + t * ldc + (first - b->skip), ldc);
         }
     }

@@ -315,15 +315,28 @@ struct integer_block {
     int16_t sum[INTEGER_BLOCK / TILE_BLOCK];
 };
 
+/* What is read after a product, part after part.  A product in integers prefetches some lines of it
+ * at each step, so that the memory is busy while the processor multiplies. */
+struct fetch_part {
+    const char *begin, *end;
+};
+struct fetch {
+    _Alignas(64) const char *at; /* the rest of a part; threads write this often */
+    const char *end;
+    const struct fetch_part *part; /* [n]: the parts behind it */
+    size_t n;
+};
+
 /* C = A B^T for weights in q8 and q4: A[m, blocks of 64] as `round` makes it of X[m, k] with row
  * stride ldx, B as product_q8 and tile_kernels have it.  The sums of a block are exact, and blocks
- * are added in order, so that every table gives the same bits, for any number of rows. */
+ * are added in order, so that every table gives the same bits, for any number of rows.  What is
+ * prefetched meanwhile is taken from *fetch. */
 struct integer_products {
     void (*round)(size_t m, size_t k, const float *x, size_t ldx, struct integer_block *out);
     void (*q8)(size_t m, const struct integer_block *a, size_t n, size_t k, const int8_t *b,
-               const float *scale, float *c, size_t ldc);
-    void (*q4)(size_t m, const struct integer_block *a, const struct tile_rows *b, float *c,
-               size_t ldc);
+               const float *scale, struct fetch *fetch, float *c, size_t ldc);
+    void (*q4)(size_t m, const struct integer_block *a, const struct tile_rows *b,
+               struct fetch *fetch, float *c, size_t ldc);
 };
 
 /* ---- Keys and values in 8 bits ----------------------------------------------------------- */

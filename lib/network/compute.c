@@ -161,6 +161,15 @@ static bool read_ahead_fetch(void *context, int thread) {
     return true;
 }
 
+void compute_read_later(struct compute *compute, const struct fetch_part *part, size_t n) {
+    const int threads = pool_size(compute->pool);
+    for (int i = 0; i < threads; i++) {
+        const size_t first = n * (size_t)i / (size_t)threads,
+                     end = n * (size_t)(i + 1) / (size_t)threads;
+        compute->fetch[i] = (struct fetch){.part = part + first, .n = end - first};
+    }
+}
+
 /* ---- Memory and threads ------------------------------------------------------------------- */
 
 /* OpenBLAS maps a buffer for each thread that calls it, and retries for ever if it cannot.  So the
@@ -181,6 +190,7 @@ void compute_lay_out(struct compute *compute, int threads, size_t scratch_size, 
                      size_t most_order, struct arena *arena) {
     *compute = (struct compute){.scratch_size = scratch_size};
     compute->ahead = read_ahead_lay_out(threads, most_order, arena);
+    compute->fetch = arena_take(arena, (uint64_t)threads, sizeof *compute->fetch);
     compute->scratch = arena_take(arena, (uint64_t)threads, sizeof *compute->scratch);
     for (int i = 0; i < threads; i++) {
         float *scratch = arena_take(arena, scratch_size, sizeof *scratch);
@@ -550,10 +560,11 @@ void compute_product_block(const struct compute *compute, int thread, const stru
     }
     struct matrix rows = matrix_rows(w, block->first, n);
     if (x->integers && w->type == WEIGHTS_Q8) {
-        kernels->integers->q8(x->n, x->integers, n, w->n_col, rows.data, rows.scale, y, ldy);
+        kernels->integers->q8(x->n, x->integers, n, w->n_col, rows.data, rows.scale,
+                              &compute->fetch[thread], y, ldy);
     } else if (x->integers && w->type == WEIGHTS_Q4) {
         const struct tile_rows tiles = tile_rows(&rows);
-        kernels->integers->q4(x->n, x->integers, &tiles, y, ldy);
+        kernels->integers->q4(x->n, x->integers, &tiles, &compute->fetch[thread], y, ldy);
     } else if (x->round && w->type == WEIGHTS_Q8) {
         kernels->product_q8(x->n, n, w->n_col, x->round, x->scale, rows.data, rows.scale, y, ldy);
     } else if (x->tiled && weights_in_tiles(w->type)) {

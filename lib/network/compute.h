@@ -21,6 +21,7 @@ struct compute {
     size_t scratch_size;
     float *packed; /* [packed_size]: the rows of the current product, packed for its kernels */
     struct read_ahead *ahead;
+    struct fetch *fetch; /* [threads]: see compute_read_later */
 
     /* NULL, or sees X before each compute_product, which has the same arguments. */
     void (*observe)(void *observer, const struct compute *compute, const struct matrix *w,
@@ -37,6 +38,9 @@ void compute_lay_out(struct compute *compute, int threads, size_t scratch_size, 
 void compute_order(struct compute *compute, const struct matrix *w);
 /* Whether products of n_x rows with W are OpenBLAS's sgemm. */
 bool compute_uses_sgemm(const struct kernels *kernels, size_t n_x, const struct matrix *w);
+/* Products in integers prefetch part[n], which is read after them, each thread its share: until the
+ * next call, or until all is.  The parts are not copied. */
+void compute_read_later(struct compute *compute, const struct fetch_part *part, size_t n);
 /* Starts the threads, which allocate pool_bytes(threads).  `reaches_sgemm` says that products will
  * use sgemm, for which OpenBLAS needs memory of its own.  Fails with TXL_MEMORY. */
 txl_status compute_open(struct compute *compute, const struct kernels *kernels, int threads,

@@ -244,6 +244,18 @@ const void *rows_begin(const struct rows *rows, const struct row_span *span) {
     return get_part(rows, span, 0).start;
 }
 
+size_t rows_parts(const struct rows *rows, const struct row_span *span, struct fetch_part *part,
+                  size_t room) {
+    size_t n = 0, follow;
+    for (size_t i = span->first / ROW_BLOCK; i < count_parts(span) && n < room; i += follow) {
+        const char *begin = blocks_from(rows, (size_t)span->layer,
+                                        (span->block + i) % rows->n_block, span->head, &follow);
+        follow = smaller(follow, count_parts(span) - i);
+        part[n++] = (struct fetch_part){begin, begin + follow * block_bytes(rows)};
+    }
+    return n;
+}
+
 /* Completes the call, and makes it: B is a part; A, call.a, is a result of rows_round_factor, from
  * its column `first` on, and call.lda is its row stride in floats. */
 static void multiply_part(const struct rows *rows, const struct kernels *kernels,

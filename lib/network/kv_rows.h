@@ -80,6 +80,10 @@ struct row_span {
 /* The address where the span begins, for prefetching. */
 const void *rows_begin(const struct rows *rows, const struct row_span *span);
 
+/* The memory of a span: part[n], n <= room. */
+size_t rows_parts(const struct rows *rows, const struct row_span *span, struct fetch_part *part,
+                  size_t room);
+
 /* S = Q K^T for a span of keys or position rows: Q[m, d_head] from rows_round_factor, S[m, end]
  * with row stride lds.  S needs room for whole blocks; its columns before `first` are undefined.
  * `after` is the address that will be read next, to be prefetched, or NULL. */

@@ -376,6 +376,28 @@ void attention_group(struct attention *a) {
     group[a->n_group] = a->n;
 }
 
+/* Bytes that a cache may be expected to keep until they are read. */
+enum { MOST_LATER = 1 << 23 };
+
+void attention_read_later(struct attention *a) {
+    struct transformer_xl_timeline *timeline = a->timeline;
+    const int layer = a->l + 1 < timeline->net->n_layer ? a->l + 1 : 0;
+    const bool reads = a->each && timeline->base.compute.kernels->integers;
+    size_t n = 0, bytes = 0;
+    for (size_t t = 0; reads && t < a->n && bytes < MOST_LATER; t++) {
+        const struct queries q = find_queries(a, 0, t, 1);
+        const struct kv_store *own = q.timeline->ring.own;
+        struct row_span span = q.seen.keys;
+        span.layer = layer;
+        bytes += 2 * head_width(timeline->net) * q.seen.n_key;
+        for (; span.head < (size_t)timeline->net->n_head; span.head++) {
+            n += rows_parts(&own->keys, &span, timeline->later + n, timeline->most_later - n);
+            n += rows_parts(&own->values, &span, timeline->later + n, timeline->most_later - n);
+        }
+    }
+    compute_read_later(&timeline->base.compute, timeline->later, n);
+}
+
 /* ---- The other schedules ------------------------------------------------------------------ */
 
 static void store_token(const struct attention *a, size_t row, size_t head) {

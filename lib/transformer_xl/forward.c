@@ -69,6 +69,7 @@ static void attention_sublayer(struct attention *a) {
                               timeline->qkv, 3 * width);
     }
     attention_run(a);
+    attention_read_later(a);
     compute_product(&timeline->base.compute, n, timeline->heads, width, &layer->o, NULL, LINEAR,
                     timeline->inner, d_model);
     finish_sublayer(timeline, &layer->attention_norm, n, timeline->inner);

@@ -28,8 +28,11 @@ struct transformer_xl_timeline {
     float *inner;  /* [chunk, d_inner], also [chunk, d_model] */
     float *scores; /* [n_head, capacity + positions' rows]: of the heads of a single token */
     size_t *group; /* [chunk + 1]: of a pass of several timelines, see attention_group */
+    struct fetch_part *later; /* [most_later]: see attention_read_later */
+    size_t most_later;
 };
 
+enum { LATER_TIMELINES = 16 }; /* whose keys and values are prefetched before a layer */
 enum { QUERY_BLOCK = 128 }; /* queries of one attention task, so that their scores stay in cache */
 
 static inline struct transformer_xl_timeline *xl_timeline(struct timeline *base) {
@@ -116,6 +119,10 @@ static inline struct transformer_xl_timeline *attention_timeline(const struct at
 
 /* Divides the rows of a pass of several timelines into groups; `each` is set. */
 void attention_group(struct attention *attention);
+
+/* The products that follow prefetch the keys and values of the next layer, if the pass is one of
+ * several timelines in integers. */
+void attention_read_later(struct attention *attention);
 
 /* Computes heads[n, n_head d_head] from qkv[n, 3 n_head d_head], and stores the keys and values in
  * the ring. */

@@ -345,6 +345,8 @@ static int8_t weight(size_t row, size_t column) {
     return (int8_t)number(127.9f);
 }
 
+static const struct fetch_part later = {(const char *)&later, (const char *)(&later + 1)};
+
 TEST(products_in_integers) {
     static const size_t columns[] = {1, 15, 16, 17, 37};
     enum { MOST_COLUMN = 37, MOST_HEIGHT = 70, BLOCKS = MOST_LONG / Q8_BLOCK + 1 };
@@ -366,7 +368,8 @@ TEST(products_in_integers) {
         }
         FOR_INTEGERS(table) {
             table->integers->round(m, k, x, k, a);
-            table->integers->q8(m, a, n, k, b, scale, c, n);
+            struct fetch fetch = {.part = &later, .n = 1};
+            table->integers->q8(m, a, n, k, b, scale, &fetch, c, n);
             same_bits(table, "product in integers", k, c, expected, m * n);
         }
     }
@@ -433,7 +436,8 @@ TEST(products_of_tiles_in_integers) {
         FOR_INTEGERS(table) {
             const struct tile_rows rows = {tiles, factors, skip, n, k};
             table->integers->round(m, k, x, k, a);
-            table->integers->q4(m, a, &rows, c, n);
+            struct fetch fetch = {.part = &later, .n = 1};
+            table->integers->q4(m, a, &rows, &fetch, c, n);
             same_bits(table, "product of tiles in integers", k, c, expected, m * n);
         }
     }
@@ -451,7 +455,8 @@ TEST(integers_of_no_numbers) {
     x[K + 64] = NAN;
     FOR_INTEGERS(table) {
         table->integers->round(2, K, x, K, a);
-        table->integers->q8(2, a, N, K, b, scale, c, N);
+        struct fetch fetch = {0};
+        table->integers->q8(2, a, N, K, b, scale, &fetch, c, N);
         for (size_t j = 0; j < N; j++)
             assert_true(isfinite(c[j]) && isnan(c[N + j]));
     }
