@@ -20,19 +20,29 @@ static inline int packed_vectors(const bool q4) {
     return (int)packed_rows(q4) / LANES;
 }
 
-/* A block's part of R rows of weights: elements 4 i to 4 i + 3 of row r at 4 R i + 4 r. */
+/* A packed block has the part of R rows of weights in it, elements 4 i to 4 i + 3 of row r at
+ * 4 R i + 4 r, then what a block's sums are multiplied by for each row, of q4 the minima too. */
 enum { QUAD = 4 };
-typedef uint8_t packed_block[Q8_BLOCK * MOST_PACKED_ROWS];
 
-/* The next n blocks of packed rows, at most half a first-level cache, and what a block's sums are
- * multiplied by for each row. */
-enum { PACKED_BLOCKS = 8 };
-struct packed {
-    size_t n;
-    packed_block block[PACKED_BLOCKS];
-    float scale[PACKED_BLOCKS][MOST_PACKED_ROWS];
-    float minimum[PACKED_BLOCKS][Q4_ROWS]; /* of q4 alone */
-};
+static inline size_t packed_columns(const bool q4) {
+    return q4 ? TILE_BLOCK : Q8_BLOCK;
+}
+
+static inline size_t packed_elements(const bool q4) {
+    return packed_columns(q4) * packed_rows(q4);
+}
+
+static inline size_t packed_bytes(const bool q4) {
+    return packed_elements(q4) + (q4 ? 2 : 1) * packed_rows(q4) * sizeof(float);
+}
+
+static inline float *packed_scale(const bool q4, uint8_t *block) {
+    return (float *)(void *)(block + packed_elements(q4));
+}
+
+/* Blocks that meet all rows of activations from the first-level cache, and how many blocks ahead
+ * they are prefetched. */
+enum { PACKED_BLOCKS = 4, PACKED_AHEAD = 3 };
 
 /* ---- Activations -------------------------------------------------------------------------- */
 
@@ -79,21 +89,23 @@ static inline const char *take_fetch(struct fetch *fetch, size_t size, const voi
 
 /* ---- Sums --------------------------------------------------------------------------------- */
 
-/* The sums of a block of the packed weights, from element `first` of the activations' block on, for
- * `rows` rows of activations. */
+/* The sums of a packed block, from element `first` of the activations' block on, for `rows` rows of
+ * activations.  `ahead`: a later block is prefetched. */
 static inline __attribute__((always_inline)) void
-integer_sums(const bool q4, const int rows, const struct integer_block *a, size_t lda, size_t first,
-             const uint8_t *b, struct fetch *fetch,
+integer_sums(const bool q4, const int rows, const bool ahead, const struct integer_block *a,
+             size_t lda, size_t first, const uint8_t *b, struct fetch *fetch,
              ivec sum[MOST_INTEGER_ROWS][MOST_PACKED_VECTORS]) {
     const int vectors = packed_vectors(q4);
+    const size_t quads = packed_columns(q4) / QUAD, quad_bytes = QUAD * packed_rows(q4);
     UNROLL for (int r = 0; r < rows; r++) UNROLL for (int v = 0; v < vectors; v++) {
         const int16_t *sums = a[(size_t)r * lda].sum;
         sum[r][v] = (ivec){0} - (q4 ? 0 : OFFSET) * (sums[0] + sums[1]);
     }
-    const size_t quads = (q4 ? TILE_BLOCK : Q8_BLOCK) / QUAD;
+    for (size_t at = 0; ahead && at < packed_bytes(q4); at += FETCH_LINE)
+        __builtin_prefetch(b + PACKED_AHEAD * packed_bytes(q4) + at, 0, 2);
     const bool fetches = rows == MOST_INTEGER_ROWS;
     const char *later = fetches ? take_fetch(fetch, quads * FETCH_LINES * FETCH_LINE, a) : NULL;
-    for (size_t i = 0; i < quads; i++, b += QUAD * packed_rows(q4)) {
+    for (size_t i = 0; i < quads; i++, b += quad_bytes) {
         for (int line = 0; fetches && line < FETCH_LINES; line++, later += FETCH_LINE)
             __builtin_prefetch(later, 0, 2);
         ivec y[MOST_PACKED_VECTORS];
@@ -107,29 +119,30 @@ integer_sums(const bool q4, const int rows, const struct integer_block *a, size_
     }
 }
 
-/* Adds to total[rows, packed_rows(q4)] what the packed blocks give, of weights in q8 from the
+/* Adds to total[rows, packed_rows(q4)] what n packed blocks give, of weights in q8 from the
  * beginning of a block of the activations on, in q4 from that of one of its halves. */
-static inline __attribute__((always_inline)) void add_rows(const bool q4, const int rows,
-                                                           const struct integer_block *a,
-                                                           size_t lda, const struct packed *b,
-                                                           struct fetch *fetch, float *total) {
+static inline __attribute__((always_inline)) void
+add_rows(const bool q4, const int rows, const bool ahead, const struct integer_block *a, size_t lda,
+         size_t n, const uint8_t *b, struct fetch *fetch, float *total) {
     const size_t halves = q4 ? Q8_BLOCK / TILE_BLOCK : 1;
     const int vectors = packed_vectors(q4);
-    for (size_t i = 0; i < b->n; i++) {
+    for (size_t i = 0; i < n; i++, b += packed_bytes(q4)) {
         const size_t half = i % halves;
         const struct integer_block *x = a + i / halves;
+        const float *scales = (const float *)(const void *)(b + packed_elements(q4)),
+                    *minima = scales + packed_rows(q4);
         ivec sum[MOST_INTEGER_ROWS][MOST_PACKED_VECTORS];
-        integer_sums(q4, rows, x, lda, half * TILE_BLOCK, b->block[i], fetch, sum);
+        integer_sums(q4, rows, ahead, x, lda, half * TILE_BLOCK, b, fetch, sum);
         UNROLL for (int r = 0; r < rows; r++) {
             const struct integer_block *y = x + (size_t)r * lda;
             UNROLL for (int v = 0; v < vectors; v++) {
                 const vec integer = __builtin_convertvector(sum[r][v], vec),
-                          scale = load_f32(b->scale[i] + v * LANES);
+                          scale = load_f32(scales + v * LANES);
                 float *at = total + (size_t)r * packed_rows(q4) + v * LANES;
                 vec part;
                 if (q4)
                     part = (integer * scale -
-                            splat((float)y->sum[half]) * load_f32(b->minimum[i] + v * LANES)) *
+                            splat((float)y->sum[half]) * load_f32(minima + v * LANES)) *
                            splat(y->scale);
                 else
                     part = integer * (scale * splat(y->scale));
@@ -139,18 +152,23 @@ static inline __attribute__((always_inline)) void add_rows(const bool q4, const 
     }
 }
 
-/* The same for m rows. */
+/* The same for m rows; the first of them prefetch weights in q8, which are packed in memory. */
 static inline __attribute__((always_inline)) void add_blocks(const bool q4, size_t m,
                                                              const struct integer_block *a,
-                                                             size_t lda, const struct packed *b,
+                                                             size_t lda, size_t n, const uint8_t *b,
                                                              struct fetch *fetch, float *total) {
+    enum { MOST = MOST_INTEGER_ROWS };
+    const size_t wide = packed_rows(q4);
     size_t r = 0;
-    for (; r + MOST_INTEGER_ROWS <= m; r += MOST_INTEGER_ROWS)
-        add_rows(q4, MOST_INTEGER_ROWS, a + r * lda, lda, b, fetch, total + r * packed_rows(q4));
+    for (; r + MOST <= m; r += MOST)
+        if (r == 0)
+            add_rows(q4, MOST, !q4, a, lda, n, b, fetch, total);
+        else
+            add_rows(q4, MOST, false, a + r * lda, lda, n, b, fetch, total + r * wide);
     for (; r + 2 <= m; r += 2)
-        add_rows(q4, 2, a + r * lda, lda, b, fetch, total + r * packed_rows(q4));
+        add_rows(q4, 2, !q4 && r == 0, a + r * lda, lda, n, b, fetch, total + r * wide);
     if (r < m)
-        add_rows(q4, 1, a + r * lda, lda, b, fetch, total + r * packed_rows(q4));
+        add_rows(q4, 1, !q4 && r == 0, a + r * lda, lda, n, b, fetch, total + r * wide);
 }
 
 /* C[m, n] = the totals of n rows of `packed`. */
@@ -165,8 +183,10 @@ static inline void store_totals(size_t m, const float *total, size_t packed, siz
 
 /* ---- q8 ----------------------------------------------------------------------------------- */
 
+_Static_assert(INTEGER_PANEL % Q8_ROWS == 0, "a panel is whole");
+
 /* Packs a block of Q8_ROWS rows, which are `stride` bytes from each other. */
-static inline void pack_q8(const int8_t *b, size_t stride, packed_block out) {
+static inline void pack_block(const int8_t *b, size_t stride, uint8_t *out) {
     for (size_t row = 0; row < Q8_ROWS; row += LANES) {
         for (size_t i = 0; i < Q8_BLOCK; i += sizeof(vec)) {
             vec part[LANES];
@@ -182,63 +202,66 @@ static inline void pack_q8(const int8_t *b, size_t stride, packed_block out) {
 }
 
 /* The same of n rows and `columns` columns, zeros beyond them. */
-static void pack_q8_edge(const int8_t *b, size_t stride, size_t n, size_t columns,
-                         packed_block out) {
+static void pack_edge(const int8_t *b, size_t stride, size_t n, size_t columns, uint8_t *out) {
     int8_t whole[Q8_ROWS * Q8_BLOCK] = {0};
     for (size_t r = 0; r < n; r++)
         memcpy(whole + r * Q8_BLOCK, b + r * stride, columns);
-    pack_q8(whole, Q8_BLOCK, out);
+    pack_block(whole, Q8_BLOCK, out);
 }
 
-/* Packs n blocks of `rows` rows, which have `columns` columns from there on. */
-static void pack_rows_q8(size_t n, size_t rows, size_t columns, size_t k, const int8_t *b,
-                         const float *scale, struct packed *out) {
+/* Packs at most Q8_ROWS rows. */
+static uint8_t *pack_rows(size_t n, size_t k, const int8_t *b, const float *scale, uint8_t *out) {
     const size_t blocks = q8_blocks(k);
-    out->n = n;
-    for (size_t i = 0; i < n; i++, b += Q8_BLOCK, scale++, columns -= Q8_BLOCK) {
-        for (size_t r = 0; r < Q8_ROWS; r++) /* of the next rows */
-            __builtin_prefetch(b + (Q8_ROWS + r) * k, 0, 2);
-        if (rows == Q8_ROWS && columns >= Q8_BLOCK)
-            pack_q8(b, k, out->block[i]);
+    for (size_t i = 0; i < blocks; i++, b += Q8_BLOCK, out += packed_bytes(false)) {
+        const size_t left = k - i * Q8_BLOCK, columns = left < Q8_BLOCK ? left : Q8_BLOCK;
+        float *scales = packed_scale(false, out);
+        if (n == Q8_ROWS && columns == Q8_BLOCK)
+            pack_block(b, k, out);
         else
-            pack_q8_edge(b, k, rows, columns < Q8_BLOCK ? columns : Q8_BLOCK, out->block[i]);
-        if (rows == Q8_ROWS)
-            UNROLL for (size_t r = 0; r < Q8_ROWS; r++) out->scale[i][r] = scale[r * blocks];
-        else
-            for (size_t r = 0; r < Q8_ROWS; r++)
-                out->scale[i][r] = r < rows ? scale[r * blocks] : 0;
+            pack_edge(b, k, n, columns, out);
+        for (size_t r = 0; r < Q8_ROWS; r++)
+            scales[r] = r < n ? scale[r * blocks + i] : 0;
     }
+    return out;
 }
 
-static void integers_q8(size_t m, const struct integer_block *a, size_t n, size_t k,
-                        const int8_t *b, const float *scale, struct fetch *fetch, float *c,
-                        size_t ldc) {
-    const size_t blocks = q8_blocks(k), rows = n < Q8_ROWS ? n : Q8_ROWS;
+static void pack_integers_q8(size_t n, size_t k, const int8_t *b, const float *scale,
+                             void *packed) {
+    uint8_t *out = packed;
+    for (size_t j = 0; j < n; j += Q8_ROWS)
+        out = pack_rows(n - j < Q8_ROWS ? n - j : Q8_ROWS, k, b + j * k, scale + j * q8_blocks(k),
+                        out);
+}
+
+/* The first n rows of those that are packed together. */
+static void integers_q8(size_t m, const struct integer_block *a, size_t n, size_t blocks,
+                        const uint8_t *b, struct fetch *fetch, float *c, size_t ldc) {
     float total[CACHED_INTEGER_ROWS * Q8_ROWS];
     memset(total, 0, m * Q8_ROWS * sizeof *total);
-    for (size_t i = 0; i < blocks; i += PACKED_BLOCKS) {
-        struct packed packed;
-        pack_rows_q8(blocks - i < PACKED_BLOCKS ? blocks - i : PACKED_BLOCKS, rows,
-                     k - i * Q8_BLOCK, k, b + i * Q8_BLOCK, scale + i, &packed);
-        add_blocks(false, m, a + i, blocks, &packed, fetch, total);
-    }
-    store_totals(m, total, Q8_ROWS, rows, c, ldc);
+    for (size_t i = 0; i < blocks; i += PACKED_BLOCKS)
+        add_blocks(false, m, a + i, blocks, blocks - i < PACKED_BLOCKS ? blocks - i : PACKED_BLOCKS,
+                   b + i * packed_bytes(false), fetch, total);
+    store_totals(m, total, Q8_ROWS, n, c, ldc);
 }
 
 static void integer_product_q8(size_t m, const struct integer_block *a, size_t n, size_t k,
-                               const int8_t *b, const float *scale, struct fetch *fetch, float *c,
-                               size_t ldc) {
+                               const void *packed, struct fetch *fetch, float *c, size_t ldc) {
     const size_t blocks = q8_blocks(k), most = CACHED_INTEGER_ROWS;
-    for (size_t t = 0; t < m; t += most)
-        for (size_t j = 0; j < n; j += Q8_ROWS)
-            integers_q8(m - t < most ? m - t : most, a + t * blocks, n - j, k, b + j * k,
-                        scale + j * blocks, fetch, c + t * ldc + j, ldc);
+    for (size_t t = 0; t < m; t += most) {
+        const uint8_t *b = packed;
+        for (size_t j = 0; j < n; j += Q8_ROWS, b += blocks * packed_bytes(false))
+            integers_q8(m - t < most ? m - t : most, a + t * blocks,
+                        n - j < Q8_ROWS ? n - j : Q8_ROWS, blocks, b, fetch, c + t * ldc + j, ldc);
+    }
 }
 
 /* ---- q4 ----------------------------------------------------------------------------------- */
 
+/* Tiles whose blocks are packed at a time. */
+enum { PACKED_TILES = PACKED_BLOCKS / TILE_BLOCKS };
+
 /* Packs a block of a tile.  A line has columns 4 l to 4 l + 3, and those 16 further on. */
-static inline void pack_q4(const uint8_t *tile, size_t block, packed_block out) {
+static inline void pack_levels(const uint8_t *tile, size_t block, uint8_t *out) {
     for (int l = 0; l < TILE_BLOCK_LINES; l++) {
         for (int p = 0; p < packed_vectors(true); p++) {
             ivec level[2];
@@ -250,22 +273,21 @@ static inline void pack_q4(const uint8_t *tile, size_t block, packed_block out) 
     }
 }
 
-/* Packs rows [first, end) of n tiles, `factors` being the first tile row's. */
-static void pack_rows_q4(size_t n, const uint8_t *tile, const float *factors, size_t first,
-                         size_t end, struct packed *out) {
-    out->n = n * TILE_BLOCKS;
-    memset(out->scale, 0, sizeof out->scale);
-    memset(out->minimum, 0, sizeof out->minimum);
-    for (size_t i = 0; i < out->n; i++) {
-        const size_t block = i % TILE_BLOCKS;
-        const uint8_t *from = tile + i / TILE_BLOCKS * tile_bytes(Q4_TOP),
-                      *code = from + 2 * block * TILE_HEIGHT;
-        pack_q4(from, block, out->block[i]);
-        for (size_t r = first; r < end; r++) {
-            out->scale[i][r] = (float)code[r] * factors[2 * r];
-            out->minimum[i][r] = (float)code[TILE_HEIGHT + r] * factors[2 * r + 1];
+/* Packs rows [first, end) of a tile, `factors` being its first row's; the others are multiplied by
+ * zeros. */
+static uint8_t *pack_tile(const uint8_t *tile, const float *factors, size_t first, size_t end,
+                          uint8_t *out) {
+    for (size_t block = 0; block < TILE_BLOCKS; block++, out += packed_bytes(true)) {
+        const uint8_t *code = tile + 2 * block * TILE_HEIGHT;
+        float *scales = packed_scale(true, out), *minima = scales + Q4_ROWS;
+        pack_levels(tile, block, out);
+        for (size_t r = 0; r < Q4_ROWS; r++) {
+            const bool is_inside = r >= first && r < end;
+            scales[r] = is_inside ? (float)code[r] * factors[2 * r] : 0;
+            minima[r] = is_inside ? (float)code[TILE_HEIGHT + r] * factors[2 * r + 1] : 0;
         }
     }
+    return out;
 }
 
 /* Rows [first, end) of those that a row of tiles has. */
@@ -275,11 +297,12 @@ static void integers_q4(size_t m, const struct integer_block *a, size_t across, 
     float total[CACHED_INTEGER_ROWS * Q4_ROWS];
     memset(total, 0, m * Q4_ROWS * sizeof *total);
     for (size_t i = 0, n; i < across; i += n) {
-        struct packed packed;
-        n = across - i < PACKED_BLOCKS / TILE_BLOCKS ? across - i : PACKED_BLOCKS / TILE_BLOCKS;
-        pack_rows_q4(n, tile, factors, first, end, &packed);
-        tile += n * tile_bytes(Q4_TOP);
-        add_blocks(true, m, a + i, across, &packed, fetch, total);
+        _Alignas(64) uint8_t packed[PACKED_BLOCKS * (Q4_ROWS * (TILE_BLOCK + 2 * sizeof(float)))],
+            *out = packed;
+        n = across - i < PACKED_TILES ? across - i : PACKED_TILES;
+        for (size_t t = 0; t < n; t++, tile += tile_bytes(Q4_TOP))
+            out = pack_tile(tile, factors, first, end, out);
+        add_blocks(true, m, a + i, across, n * TILE_BLOCKS, packed, fetch, total);
     }
     store_totals(m, total + first, Q4_ROWS, end - first, c, ldc);
 }
@@ -300,5 +323,7 @@ static void integer_product_q4(size_t m, const struct integer_block *a, const st
     }
 }
 
-static const struct integer_products integer_products = {
-    .round = round_integers, .q8 = integer_product_q8, .q4 = integer_product_q4};
+static const struct integer_products integer_products = {.round = round_integers,
+                                                         .pack_q8 = pack_integers_q8,
+                                                         .q8 = integer_product_q8,
+                                                         .q4 = integer_product_q4};

@@ -6,6 +6,7 @@
 #ifndef TXL_KERNELS_H
 #define TXL_KERNELS_H
 
+#include "lib/base/numbers.h"
 #include "lib/base/tiles.h"
 #include "txl.h"
 
@@ -327,14 +328,27 @@ struct fetch {
     size_t n;
 };
 
+enum { INTEGER_PANEL = 32 }; /* rows of weights in q8: what is packed has whole panels */
+
+/* Bytes of n rows of k weights in q8, packed. */
+static inline size_t packed_integers(size_t n, size_t k) {
+    return (n + INTEGER_PANEL - 1) / INTEGER_PANEL * INTEGER_PANEL * q8_blocks(k) *
+           (INTEGER_BLOCK + sizeof(float));
+}
+
 /* C = A B^T for weights in q8 and q4: A[m, blocks of 64] as `round` makes it of X[m, k] with row
  * stride ldx, B as product_q8 and tile_kernels have it.  The sums of a block are exact, and blocks
  * are added in order, so that every table gives the same bits, for any number of rows.  What is
  * prefetched meanwhile is taken from *fetch. */
 struct integer_products {
     void (*round)(size_t m, size_t k, const float *x, size_t ldx, struct integer_block *out);
-    void (*q8)(size_t m, const struct integer_block *a, size_t n, size_t k, const int8_t *b,
-               const float *scale, struct fetch *fetch, float *c, size_t ldc);
+
+    /* Weights in q8 are packed before: packed[packed_integers(n, k)], aligned to 64 bytes.  A
+     * product may begin with any panel. */
+    void (*pack_q8)(size_t n, size_t k, const int8_t *b, const float *scale, void *packed);
+    void (*q8)(size_t m, const struct integer_block *a, size_t n, size_t k, const void *packed,
+               struct fetch *fetch, float *c, size_t ldc);
+
     void (*q4)(size_t m, const struct integer_block *a, const struct tile_rows *b,
                struct fetch *fetch, float *c, size_t ldc);
 };

@@ -213,7 +213,11 @@ static size_t stream_rows(const struct matrix *w) {
 }
 
 void compute_order(struct compute *compute, const struct matrix *w) {
-    if (w->data)
+    if (w->data && w->type == WEIGHTS_Q8) {
+        compute->n_to_pack++;
+        compute->bytes_to_pack += packed_integers(w->n_row, w->n_col);
+    }
+    if (w->data && compute->ahead)
         read_ahead_add(compute->ahead, w, stream_rows(w));
 }
 
@@ -227,8 +231,81 @@ txl_status compute_open(struct compute *compute, const struct kernels *kernels, 
 }
 
 void compute_close(struct compute *compute) {
+    arena_leave(compute->weights);
     pool_free(compute->pool);
 }
+
+/* ---- Packed weights ----------------------------------------------------------------------- */
+
+struct packed_matrix {
+    const struct matrix *w;
+    char *packed;
+};
+
+/* Of a model's sessions that are copies of each other. */
+struct packed_weights {
+    struct shared_arena shared;
+    const struct kernels *kernels;
+    size_t n;
+    struct packed_matrix *matrix; /* [n] */
+};
+
+static void *lay_out_weights(const void *plan, struct arena *arena) {
+    const struct compute *compute = plan;
+    struct packed_weights *weights = arena_take(arena, 1, sizeof *weights);
+    struct packed_matrix *matrix = arena_take(arena, compute->n_to_pack, sizeof *matrix);
+    char *next = arena_take(arena, compute->bytes_to_pack, 1);
+    if (!weights)
+        return NULL;
+    weights->kernels = compute->kernels;
+    weights->matrix = matrix;
+    for (size_t i = 0; i < compute->ahead->n; i++) {
+        const struct matrix *w = compute->ahead->order[i].w;
+        if (w->type != WEIGHTS_Q8)
+            continue;
+        matrix[weights->n++] = (struct packed_matrix){w, next};
+        next += packed_integers(w->n_row, w->n_col);
+    }
+    return weights;
+}
+
+uint64_t compute_weights_bytes(const struct compute *compute) {
+    return compute->n_to_pack > 0 ? arena_plan(lay_out_weights, compute) : 0;
+}
+
+static void pack_weights_task(void *context, int i, int thread) {
+    (void)thread;
+    const struct packed_weights *weights = context;
+    const struct matrix *w = weights->matrix[i].w;
+    weights->kernels->integers->pack_q8(w->n_row, w->n_col, w->data, w->scale,
+                                        weights->matrix[i].packed);
+}
+
+txl_status compute_pack_weights(struct compute *compute, const struct compute *like,
+                                txl_error *error) {
+    if (compute->n_to_pack == 0)
+        return TXL_OK;
+    if (like) {
+        compute->weights = arena_join(like->weights);
+        return TXL_OK;
+    }
+    compute->weights = arena_new(lay_out_weights, compute, "packed weights", error);
+    if (!compute->weights)
+        return TXL_MEMORY;
+    pool_run(compute->pool, (int)compute->weights->n, pack_weights_task, compute->weights);
+    return TXL_OK;
+}
+
+/* Rows `first` and on of W as products in integers take them, or NULL. */
+static const void *find_packed(const struct packed_weights *weights, const struct matrix *w,
+                               size_t first) {
+    for (size_t i = 0; weights && first % INTEGER_PANEL == 0 && i < weights->n; i++)
+        if (weights->matrix[i].w == w)
+            return weights->matrix[i].packed + packed_integers(first, w->n_col);
+    return NULL;
+}
+
+/* ---- Sizes -------------------------------------------------------------------------------- */
 
 static size_t panel_depth(size_t k) {
     return (k + PANEL_DEPTH - 1) / PANEL_DEPTH * PANEL_DEPTH;
@@ -541,6 +618,20 @@ static void product_sgemm(const struct compute *compute, int thread, const struc
     finish_block(compute, x->n, block);
 }
 
+/* A block of rows in q8, packed in scratch if it was not before. */
+static void product_integers(const struct compute *compute, int thread, const struct operand *x,
+                             const struct product_block *block) {
+    const struct integer_products *integers = compute->kernels->integers;
+    const size_t n = block->n, k = block->w->n_col;
+    const void *packed = find_packed(compute->weights, block->w, block->first);
+    if (!packed) {
+        const struct matrix rows = matrix_rows(block->w, block->first, n);
+        integers->pack_q8(n, k, rows.data, rows.scale, compute->scratch[thread]);
+        packed = compute->scratch[thread];
+    }
+    integers->q8(x->n, x->integers, n, k, packed, &compute->fetch[thread], block->y, block->ldy);
+}
+
 void compute_product_block(const struct compute *compute, int thread, const struct operand *x,
                            const struct product_block *block) {
     const struct kernels *kernels = compute->kernels;
@@ -560,8 +651,7 @@ void compute_product_block(const struct compute *compute, int thread, const stru
     }
     struct matrix rows = matrix_rows(w, block->first, n);
     if (x->integers && w->type == WEIGHTS_Q8) {
-        kernels->integers->q8(x->n, x->integers, n, w->n_col, rows.data, rows.scale,
-                              &compute->fetch[thread], y, ldy);
+        product_integers(compute, thread, x, block);
     } else if (x->integers && w->type == WEIGHTS_Q4) {
         const struct tile_rows tiles = tile_rows(&rows);
         kernels->integers->q4(x->n, x->integers, &tiles, &compute->fetch[thread], y, ldy);
@@ -638,7 +728,7 @@ void compute_product(const struct compute *compute, size_t n_x, const float *x, 
                      float *y, size_t ldy) {
     if (compute->observe)
         compute->observe(compute->observer, compute, w, n_x, x, ldx);
-    read_ahead_begin(compute->ahead, n_x <= FEW_ROWS ? w : NULL);
+    read_ahead_begin(compute->ahead, n_x <= FEW_ROWS && !compute->weights ? w : NULL);
     struct operand operand = compute_prepare(compute, n_x, x, ldx, w);
     struct product p = {compute, operand, {w, 0, w->n_row, bias, activation, y, ldy}, 0, 0};
     if (compute_uses_sgemm(compute->kernels, n_x, w)) {

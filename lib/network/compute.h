@@ -12,6 +12,7 @@
 /* Up to so many rows, a product gives each the bits of a product of its own. */
 enum { ALIKE_ROWS = 8 };
 
+struct packed_weights;
 struct read_ahead;
 
 struct compute {
@@ -21,7 +22,10 @@ struct compute {
     size_t scratch_size;
     float *packed; /* [packed_size]: the rows of the current product, packed for its kernels */
     struct read_ahead *ahead;
-    struct fetch *fetch; /* [threads]: see compute_read_later */
+    struct fetch *fetch;            /* [threads]: see compute_read_later */
+    struct packed_weights *weights; /* for products in integers, or NULL */
+    size_t n_to_pack;               /* matrices in q8 that were named to compute_order */
+    uint64_t bytes_to_pack;         /* and what they take */
 
     /* NULL, or sees X before each compute_product, which has the same arguments. */
     void (*observe)(void *observer, const struct compute *compute, const struct matrix *w,
@@ -34,7 +38,7 @@ struct compute {
 void compute_lay_out(struct compute *compute, int threads, size_t scratch_size, size_t packed_size,
                      size_t most_order, struct arena *arena);
 /* Appends a matrix to the prefetch order: products of few rows read it next.  A matrix without data
- * is ignored. */
+ * is ignored.  Without memory, only counts what there is to pack. */
 void compute_order(struct compute *compute, const struct matrix *w);
 /* Whether products of n_x rows with W are OpenBLAS's sgemm. */
 bool compute_uses_sgemm(const struct kernels *kernels, size_t n_x, const struct matrix *w);
@@ -46,6 +50,12 @@ void compute_read_later(struct compute *compute, const struct fetch_part *part, 
 txl_status compute_open(struct compute *compute, const struct kernels *kernels, int threads,
                         bool reaches_sgemm, txl_error *error);
 void compute_close(struct compute *compute);
+
+/* For products in integers: packs the matrices in q8 that were named to compute_order, or shares
+ * what `like`, unless it is NULL, has packed. */
+txl_status compute_pack_weights(struct compute *compute, const struct compute *like,
+                                txl_error *error);
+uint64_t compute_weights_bytes(const struct compute *compute);
 
 /* Floats of scratch that products with this matrix need, for up to n_x rows. */
 size_t compute_scratch(const struct matrix *matrix, size_t n_x);

@@ -211,8 +211,14 @@ static void reset(struct timeline *base) {
 static uint64_t timeline_bytes(const struct network *network, const txl_settings *settings) {
     const struct transformer_xl *net = (const struct transformer_xl *)network;
     const struct timeline_plan plan = make_plan(net, settings);
-    return pool_bytes(settings->threads) + layers_bytes(network, settings->threads) +
-           ring_bytes(&plan.ring) + positions_bytes(&plan.positions);
+    struct compute order = {0};
+    if (settings->arithmetic == TXL_ARITHMETIC_INTEGERS) {
+        layers_order(network, &order);
+        adaptive_order(&network->bands, &order);
+    }
+    return compute_weights_bytes(&order) + pool_bytes(settings->threads) +
+           layers_bytes(network, settings->threads) + ring_bytes(&plan.ring) +
+           positions_bytes(&plan.positions);
 }
 
 static txl_status timeline_open(struct timeline *t, const struct kernels *kernels,
@@ -224,6 +230,8 @@ static txl_status timeline_open(struct timeline *t, const struct kernels *kernel
         positions_reach_sgemm(&positions, kernels);
     txl_status status =
         compute_open(&t->compute, kernels, t->settings.threads, reaches_sgemm, error);
+    if (!status && kernels->integers)
+        status = compute_pack_weights(&t->compute, like ? &like->compute : NULL, error);
     if (!status)
         status = layers_open(&t->layers, t->compute.pool, error);
     if (!status)

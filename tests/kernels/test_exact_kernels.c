@@ -354,6 +354,7 @@ TEST(products_in_integers) {
         c[MOST_HEIGHT * MOST_COLUMN], expected[MOST_HEIGHT * MOST_COLUMN];
     static struct integer_block a[MOST_HEIGHT * BLOCKS];
     static int8_t b[MOST_COLUMN * MOST_LONG];
+    static _Alignas(64) char packed[2 * INTEGER_PANEL * BLOCKS * (INTEGER_BLOCK + sizeof(float))];
     for (size_t s = 0; s < N_ANY_SIZE; s++) {
         const size_t k = any_size(s), blocks = q8_blocks(k), n = columns[k > 512 ? 4 : s % 5];
         const size_t m = s % 3 == 0 ? MOST_HEIGHT : 1 + s % 12;
@@ -369,7 +370,8 @@ TEST(products_in_integers) {
         FOR_INTEGERS(table) {
             table->integers->round(m, k, x, k, a);
             struct fetch fetch = {.part = &later, .n = 1};
-            table->integers->q8(m, a, n, k, b, scale, &fetch, c, n);
+            table->integers->pack_q8(n, k, b, scale, packed);
+            table->integers->q8(m, a, n, k, packed, &fetch, c, n);
             same_bits(table, "product in integers", k, c, expected, m * n);
         }
     }
@@ -449,6 +451,7 @@ TEST(integers_of_no_numbers) {
     float x[2 * K], scale[N * 3], c[2 * N];
     struct integer_block a[2 * 3];
     int8_t b[N * K];
+    _Alignas(64) char packed[INTEGER_PANEL * 3 * (INTEGER_BLOCK + sizeof(float))];
     memset(b, 1, sizeof b);
     fill(x, 2 * K, 1);
     fill(scale, N * 3, 1);
@@ -456,7 +459,8 @@ TEST(integers_of_no_numbers) {
     FOR_INTEGERS(table) {
         table->integers->round(2, K, x, K, a);
         struct fetch fetch = {0};
-        table->integers->q8(2, a, N, K, b, scale, &fetch, c, N);
+        table->integers->pack_q8(N, K, b, scale, packed);
+        table->integers->q8(2, a, N, K, packed, &fetch, c, N);
         for (size_t j = 0; j < N; j++)
             assert_true(isfinite(c[j]) && isnan(c[N + j]));
     }

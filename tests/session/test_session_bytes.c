@@ -191,21 +191,25 @@ TEST(every_case_is_exact) {
 }
 
 /* Takes the reference. */
-static txl_model *random_model(json_t *settings) {
+static txl_model *random_model_in(const char *type, json_t *settings) {
     txl_model *model;
     txl_error error;
     char *text = json_dumps(settings, 0);
     assert_non_null(text);
-    if (txl_model_random(text, "f16", 1, 2, &model, &error))
+    if (txl_model_random(text, type, 1, 2, &model, &error))
         fail_msg("%s", error.message);
     free(text);
     json_decref(settings);
     return model;
 }
 
+static txl_model *random_model(json_t *settings) {
+    return random_model_in("f16", settings);
+}
+
 /* A small network over a vocabulary of that size, in three bands. */
-static txl_model *wide_model(int n_token, int d_model, int mem_len) {
-    json_t *settings = json_pack(
+static json_t *wide_settings(int n_token, int d_model, int mem_len) {
+    return json_pack(
         "{s:s, s:s, s:b, s:n, s:n, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:i, s:[i, i], s:b,"
         " s:i, s:i, s:i, s:b}",
         "family", txl_family_name(TXL_FAMILY_TRANSFORMER_XL), "tokenizer", "words", "lower_case", 0,
@@ -213,7 +217,10 @@ static txl_model *wide_model(int n_token, int d_model, int mem_len) {
         "d_model", d_model, "d_embed", d_model, "d_inner", 2 * d_model, "attn_type", 0, "pre_lnorm",
         0, "div_val", 4, "cutoffs", n_token / 20, n_token / 4, "tied_weights", 1, "tgt_len", 128,
         "mem_len", mem_len, "clamp_len", -1, "same_length", 0);
-    return random_model(settings);
+}
+
+static txl_model *wide_model(int n_token, int d_model, int mem_len) {
+    return random_model(wide_settings(n_token, d_model, mem_len));
 }
 
 static txl_model *xlnet_model(int n_token, int d_model, int mem_len) {
@@ -233,6 +240,22 @@ TEST(a_large_vocabulary_is_exact) {
     txl_model_defaults(model, &settings);
     settings.threads = 2;
     assert_exact(model, &settings, "793,471 symbols");
+    txl_model_close(model);
+}
+
+/* The arithmetic in integers packs the weights, and copies share them. */
+TEST(packed_weights_are_exact) {
+    json_t *wide = wide_settings(3000, 256, 100);
+    json_object_set_new(wide, "div_val", json_integer(1)); /* narrow bands are in f16 */
+    txl_model *model = random_model_in("q8", wide);
+    txl_settings settings;
+    txl_model_defaults(model, &settings);
+    settings.threads = 2;
+    settings.memory_type = TXL_MEMORY_Q8;
+    const uint64_t plain = txl_session_bytes(model, &settings);
+    settings.arithmetic = TXL_ARITHMETIC_INTEGERS;
+    assert_true(txl_session_bytes(model, &settings) > plain + 3 * 6 * 256 * 256);
+    assert_exact(model, &settings, "packed weights");
     txl_model_close(model);
 }
 
