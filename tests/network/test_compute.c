@@ -196,6 +196,109 @@ TEST(products) {
     free(w);
 }
 
+/* ---- Products in integers ----------------------------------------------------------------- */
+
+enum { GUARD = 16 };
+
+struct laid_out {
+    struct arena arena;
+    struct compute compute;
+    size_t scratch;
+};
+
+static void lay_out_integers(struct laid_out *l, const struct matrix *w) {
+    const struct kernels *kernels = l->compute.kernels;
+    l->scratch = compute_scratch(w, MOST_X);
+    for (int i = 0; i < 2; i++) {
+        compute_lay_out(&l->compute, THREADS, l->scratch + GUARD,
+                        compute_packed(kernels, MOST_X, w->n_col), 1, &l->arena);
+        txl_error error;
+        if (i == 0)
+            assert_int_equal(arena_open(&l->arena, l->arena.used, "a test", &error), TXL_OK);
+    }
+    compute_order(&l->compute, w);
+    for (int i = 0; i < THREADS; i++)
+        for (size_t j = 0; j < GUARD; j++)
+            l->compute.scratch[i][l->scratch + j] = 7;
+}
+
+static void open_integers(struct laid_out *l, const struct kernels *kernels,
+                          const struct matrix *w) {
+    txl_error error;
+    *l = (struct laid_out){.compute.kernels = kernels};
+    lay_out_integers(l, w);
+    assert_int_equal(compute_open(&l->compute, kernels, THREADS, false, &error), TXL_OK);
+}
+
+static void close_integers(struct laid_out *l) {
+    for (int i = 0; i < THREADS; i++)
+        for (size_t j = 0; j < GUARD; j++)
+            assert_true(l->compute.scratch[i][l->scratch + j] == 7);
+    compute_close(&l->compute);
+    arena_close(&l->arena);
+}
+
+/* Rows [first, end) of W, a block or all. */
+static void multiply_rows(const struct compute *compute, const struct matrix *w, size_t n_x,
+                          const float *x, size_t first, size_t end, float *y) {
+    const struct operand operand = compute_prepare(compute, n_x, x, w->n_col, w);
+    const struct product_block block = {w, first, end - first, NULL, LINEAR, y, end - first};
+    compute_product_block(compute, 1, &operand, &block);
+}
+
+/* What was packed before, by this compute or by one that it shares with, is what a task packs, also
+ * for rows that begin within a panel; weights that are not in order are packed by tasks. */
+static void check_integers(const struct kernels *kernels, const struct matrix *w, const float *x,
+                           float *y[2]) {
+    static const size_t parts[][2] = {{0, 33}, {16, 48}, {32, 35}, {31, 41}, {40, 41}};
+    struct laid_out plain, first, second;
+    txl_error error;
+    const struct matrix other = *w;
+    open_integers(&plain, kernels, w);
+    open_integers(&first, kernels, w);
+    open_integers(&second, kernels, w);
+    assert_int_equal(compute_pack_weights(&first.compute, NULL, &error), TXL_OK);
+    assert_int_equal(compute_pack_weights(&second.compute, &first.compute, &error), TXL_OK);
+    assert_ptr_equal(first.compute.weights, second.compute.weights);
+    close_integers(&first);
+    for (size_t n_x = 1; n_x <= 70; n_x = n_x * 2 + 1) {
+        const size_t bytes = n_x * w->n_row * sizeof **y;
+        compute_product(&plain.compute, n_x, x, w->n_col, w, NULL, LINEAR, y[0], w->n_row);
+        compute_product(&second.compute, n_x, x, w->n_col, w, NULL, LINEAR, y[1], w->n_row);
+        assert_memory_equal(y[0], y[1], bytes);
+        memset(y[1], 0, bytes);
+        compute_product(&second.compute, n_x, x, w->n_col, &other, NULL, LINEAR, y[1], w->n_row);
+        assert_memory_equal(y[0], y[1], bytes);
+        for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+            const size_t from = parts[i][0], n = parts[i][1] - from;
+            multiply_rows(&second.compute, w, n_x, x, from, from + n, y[1]);
+            for (size_t t = 0; t < n_x; t++)
+                assert_memory_equal(y[0] + t * w->n_row + from, y[1] + t * n, n * sizeof **y);
+        }
+    }
+    close_integers(&plain);
+    close_integers(&second);
+}
+
+TEST(packed_weights) {
+    enum { MOST = 70 };
+    float *x = malloc(MOST * MOST_COLUMNS * sizeof *x);
+    float *y[2] = {malloc(MOST * MOST_ROWS * sizeof **y), malloc(MOST * MOST_ROWS * sizeof **y)};
+    struct weights_pair *w = malloc(sizeof *w);
+    assert_true(x && y[0] && y[1] && w);
+    for (size_t i = 0; i < MOST * MOST_COLUMNS; i++)
+        x[i] = random_number();
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        make_weights(w, WEIGHTS_Q8, shapes[s].rows < 48 ? 48 : shapes[s].rows, shapes[s].columns);
+        for (size_t v = 0; kernels_at(v); v++)
+            check_integers(kernels_at(v)->in_integers, &w->matrix, x, y);
+    }
+    free(x);
+    free(y[0]);
+    free(y[1]);
+    free(w);
+}
+
 int main(void) {
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
