@@ -189,6 +189,7 @@ static txl_status check_blas_memory(int n_thread, txl_error *error) {
 void compute_lay_out(struct compute *compute, int threads, size_t scratch_size, size_t packed_size,
                      size_t most_order, struct arena *arena) {
     *compute = (struct compute){.scratch_size = scratch_size};
+    /* First, like all that a member of a group writes: its scratch is never touched. */
     compute->ahead = read_ahead_lay_out(threads, most_order, arena);
     compute->fetch = arena_take(arena, (uint64_t)threads, sizeof *compute->fetch);
     compute->scratch = arena_take(arena, (uint64_t)threads, sizeof *compute->scratch);
@@ -213,11 +214,13 @@ static size_t stream_rows(const struct matrix *w) {
 }
 
 void compute_order(struct compute *compute, const struct matrix *w) {
-    if (w->data && w->type == WEIGHTS_Q8) {
+    if (!w->data)
+        return;
+    if (w->type == WEIGHTS_Q8) {
         compute->n_to_pack++;
         compute->bytes_to_pack += packed_integers(w->n_row, w->n_col);
     }
-    if (w->data && compute->ahead)
+    if (compute->ahead)
         read_ahead_add(compute->ahead, w, stream_rows(w));
 }
 
@@ -728,6 +731,7 @@ void compute_product(const struct compute *compute, size_t n_x, const float *x, 
                      float *y, size_t ldy) {
     if (compute->observe)
         compute->observe(compute->observer, compute, w, n_x, x, ldx);
+    /* Products in integers prefetch what was packed themselves. */
     read_ahead_begin(compute->ahead, n_x <= FEW_ROWS && !compute->weights ? w : NULL);
     struct operand operand = compute_prepare(compute, n_x, x, ldx, w);
     struct product p = {compute, operand, {w, 0, w->n_row, bias, activation, y, ldy}, 0, 0};

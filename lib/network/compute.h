@@ -38,7 +38,7 @@ struct compute {
 void compute_lay_out(struct compute *compute, int threads, size_t scratch_size, size_t packed_size,
                      size_t most_order, struct arena *arena);
 /* Appends a matrix to the prefetch order: products of few rows read it next.  A matrix without data
- * is ignored.  Without memory, only counts what there is to pack. */
+ * is ignored.  In a compute that is not laid out, only counts what there is to pack. */
 void compute_order(struct compute *compute, const struct matrix *w);
 /* Whether products of n_x rows with W are OpenBLAS's sgemm. */
 bool compute_uses_sgemm(const struct kernels *kernels, size_t n_x, const struct matrix *w);
@@ -55,6 +55,7 @@ void compute_close(struct compute *compute);
  * what `like`, unless it is NULL, has packed. */
 txl_status compute_pack_weights(struct compute *compute, const struct compute *like,
                                 txl_error *error);
+/* Bytes that they take, for any compute with the same order. */
 uint64_t compute_weights_bytes(const struct compute *compute);
 
 /* Floats of scratch that products with this matrix need, for up to n_x rows. */

@@ -244,18 +244,6 @@ const void *rows_begin(const struct rows *rows, const struct row_span *span) {
     return get_part(rows, span, 0).start;
 }
 
-size_t rows_parts(const struct rows *rows, const struct row_span *span, struct fetch_part *part,
-                  size_t room) {
-    size_t n = 0, follow;
-    for (size_t i = span->first / ROW_BLOCK; i < count_parts(span) && n < room; i += follow) {
-        const char *begin = blocks_from(rows, (size_t)span->layer,
-                                        (span->block + i) % rows->n_block, span->head, &follow);
-        follow = smaller(follow, count_parts(span) - i);
-        part[n++] = (struct fetch_part){begin, begin + follow * block_bytes(rows)};
-    }
-    return n;
-}
-
 /* Completes the call, and makes it: B is a part; A, call.a, is a result of rows_round_factor, from
  * its column `first` on, and call.lda is its row stride in floats. */
 static void multiply_part(const struct rows *rows, const struct kernels *kernels,
@@ -295,6 +283,18 @@ static struct i8_span get_run(const struct rows *rows, const struct row_span *sp
                             .first = span->first > low ? (span->first - low) / PART * PART : 0,
                             .end = (end + PART - 1) / PART * PART,
                             .next = next < n ? get_block(rows, span, next) : after};
+}
+
+size_t rows_parts(const struct rows *rows, const struct row_span *span, struct fetch_part *part,
+                  size_t room) {
+    size_t n = 0, i = span->first / ROW_BLOCK;
+    while (i < count_parts(span) && n < room) {
+        const struct i8_span run = get_run(rows, span, i, NULL);
+        const size_t blocks = in_blocks(run.end) / ROW_BLOCK;
+        part[n++] = (struct fetch_part){run.block, run.block + blocks * run.apart};
+        i += blocks;
+    }
+    return n;
 }
 
 void rows_score(const struct rows *rows, const struct kernels *kernels, const struct row_span *span,

@@ -80,7 +80,7 @@ struct row_span {
 /* The address where the span begins, for prefetching. */
 const void *rows_begin(const struct rows *rows, const struct row_span *span);
 
-/* The memory of a span: part[n], n <= room. */
+/* The memory of a span in q8: part[n], n <= room. */
 size_t rows_parts(const struct rows *rows, const struct row_span *span, struct fetch_part *part,
                   size_t room);
 

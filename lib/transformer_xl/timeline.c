@@ -130,6 +130,7 @@ static struct timeline *lay_out(const struct network *network, const struct kern
                                                  .net = net,
                                                  .ring = plan.ring};
     struct timeline *t = &timeline->base;
+    /* Before the scratch: the members of a group write it, and then touch one huge page. */
     ring_lay_out(&timeline->ring, arena);
     compute_lay_out(&t->compute, settings->threads, all_scratch(net, &plan),
                     all_packed(net, kernels, &plan), 4 * (size_t)net->n_layer + BANDS_ORDER, arena);
@@ -137,6 +138,11 @@ static struct timeline *lay_out(const struct network *network, const struct kern
     adaptive_lay_out(&t->adaptive, &network->bands, plan.chunk,
                      settings->arithmetic != TXL_ARITHMETIC_FAST, arena);
     size_t width = head_width(net), d_model = (size_t)net->d_model, d_inner = (size_t)net->d_inner;
+    timeline->hidden = arena_take(arena, plan.chunk * d_model, sizeof(float));
+    timeline->normed = arena_take(arena, plan.chunk * d_model, sizeof(float));
+    timeline->qkv = arena_take(arena, plan.chunk * 3 * width, sizeof(float));
+    timeline->heads = arena_take(arena, plan.chunk * width, sizeof(float));
+    timeline->inner = arena_take(arena, plan.chunk * larger(d_inner, d_model), sizeof(float));
     timeline->scores = arena_take(
         arena, (size_t)net->n_head * (plan.ring.capacity + in_blocks(plan.positions.distances)),
         sizeof(float));
@@ -144,11 +150,6 @@ static struct timeline *lay_out(const struct network *network, const struct kern
     timeline->most_later =
         LATER_TIMELINES * (size_t)net->n_head * 2 * 2; /* a ring may begin anew */
     timeline->later = arena_take(arena, timeline->most_later, sizeof *timeline->later);
-    timeline->hidden = arena_take(arena, plan.chunk * d_model, sizeof(float));
-    timeline->normed = arena_take(arena, plan.chunk * d_model, sizeof(float));
-    timeline->qkv = arena_take(arena, plan.chunk * 3 * width, sizeof(float));
-    timeline->heads = arena_take(arena, plan.chunk * width, sizeof(float));
-    timeline->inner = arena_take(arena, plan.chunk * larger(d_inner, d_model), sizeof(float));
     if (!network->has_memory)
         t->segment = arena_take(arena, plan.chunk, sizeof *t->segment);
     if (projects_zeros(net, settings))
