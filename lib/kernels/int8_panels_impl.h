@@ -407,7 +407,7 @@ static void panel_tiles_int8(const struct panel_call *call) {
     columns_int8(TILE_BLOCKS, x, x.scale + blocks * TILE_BLOCKS * columns);
 }
 
-const struct panels tile_panels_avx512vnni = {
+static const struct panels tile_panels = {
     .element = sizeof(float),
     .unit = 16,
     .most_rows = SIZE_MAX,

@@ -43,17 +43,19 @@ struct choice {
 /* AMD's processors multiply bf16 twice as fast as f32.  Intel's with both extensions multiply bf16,
  * outside of AMX, no faster than f32 or half as fast. */
 bool kernels_available(size_t i, struct kernels *kernels) {
-    struct choice available[6];
+    struct choice available[7];
     size_t n = 0;
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    bool bf16 = has_avx512() && __builtin_cpu_supports("avx512vnni") &&
-                __builtin_cpu_supports("avx512bf16");
+    bool vnni = has_avx512() && __builtin_cpu_supports("avx512vnni");
+    bool bf16 = vnni && __builtin_cpu_supports("avx512bf16");
     bool bf16_first = bf16 && __builtin_cpu_is("amd");
     if (bf16 && has_amx())
         available[n++] = (struct choice){&kernels_avx512, kernels_patch_amx};
     if (bf16_first)
         available[n++] = (struct choice){&kernels_avx512, kernels_patch_avx512bf16};
+    if (vnni)
+        available[n++] = (struct choice){&kernels_avx512, kernels_patch_avx512vnni};
     if (has_avx512())
         available[n++] = (struct choice){&kernels_avx512, NULL};
     if (has_avx2())

@@ -520,7 +520,7 @@ extern const struct kernels integers_generic, integers_avx2, integers_avx512, in
 extern const struct tile_kernels tiles_generic, tiles_avx2, tiles_avx512, tiles_avx512vnni,
     tiles_neon;
 extern const struct loops loops_generic, loops_avx2, loops_avx512, loops_neon;
-extern const struct panels tile_panels_avx512vnni;
+void kernels_patch_avx512vnni(struct kernels *kernels);
 void kernels_patch_avx512bf16(struct kernels *kernels);
 void kernels_patch_amx(struct kernels *kernels);
 

@@ -179,8 +179,6 @@ static void multiply_many_bf16(const struct multiply_call x, size_t m) {
 
 #include "bf16_impl.h"
 #include "int8_panels_impl.h"
-#include "multiply_i8_impl.h"
-#include "product_q8_impl.h"
 
 /* ---- Weights in bf16 with TXL_COMPUTE_BF16 ----------------------------------------------- */
 
@@ -231,16 +229,11 @@ static const struct panels panels_bf16 = {
     .panel = multiply_panel,
 };
 void kernels_patch_amx(struct kernels *kernels) {
+    kernels_patch_avx512vnni(kernels);
     kernels->name = KERNELS_NAME;
-    kernels->in_integers = &integers_avx512vnni;
-    kernels->tiles = &tiles_avx512vnni;
-    kernels->product_q8 = product_q8;
-    kernels->score_i8 = score_i8;
-    kernels->weigh_i8 = weigh_i8;
     kernels->multiply_bf16 = multiply_bf16;
     kernels->narrow_bf16 = narrow_bf16;
     kernels->bf16_product = &bf16_product;
     kernels->rounding[2] = &panels_bf16;
     kernels->rounding[3] = &int8_panels;
-    kernels->rounding_tiles = &tile_panels_avx512vnni;
 }

@@ -1,16 +1,14 @@
-/* Kernels for x86-64 processors with AVX-512 (F, VL, BW, DQ) and its BF16 extension: with
+/* Kernels for x86-64 processors with AVX-512 (F, VL, BW, DQ) and its extensions VNNI and BF16: with
  * TXL_COMPUTE_BF16 weights in bf16 are multiplied by activations rounded to bf16, two products at a
  * time. */
 #define AHEAD 1536 /* for vectors.h: an AMD Zen 4 reads faster so */
 #define AHEAD_LOCALITY 2
-#define MULTIPLIES_BYTES /* for int8_panels_impl.h */
 #include "loads.h"
 
 VECTOR_INSTRUCTION(vdpbf16ps, 4 * LANES);
 #define BF16_INSTRUCTION &vdpbf16ps
 
 #include "bf16_impl.h"
-#include "int8_panels_impl.h"
 #include "multiply_i8_impl.h"
 #include "multiply_impl.h"
 #include "product_impl.h"
@@ -108,9 +106,8 @@ static const struct panels panels_bf16 = {
     .panel = panel_bf16,
 };
 void kernels_patch_avx512bf16(struct kernels *kernels) {
+    kernels_patch_avx512vnni(kernels);
     kernels->name = KERNELS_NAME;
-    kernels->in_integers = &integers_avx512vnni;
-    kernels->tiles = &tiles_avx512vnni;
     kernels->product[0] = product_f32;
     kernels->product[1] = product_f16;
     kernels->product[2] = product_bf16;
@@ -123,6 +120,4 @@ void kernels_patch_avx512bf16(struct kernels *kernels) {
     kernels->narrow_bf16 = narrow_bf16;
     kernels->bf16_product = &bf16_product;
     kernels->rounding[2] = &panels_bf16;
-    kernels->rounding[3] = &int8_panels;
-    kernels->rounding_tiles = &tile_panels_avx512vnni;
 }

@@ -857,8 +857,8 @@ static bool is_available(const char *name) {
 
 /* A name that nobody knows, one that begins like a name, and those of other processors. */
 TEST(other_names_are_refused) {
-    static const char *const names[] = {"abacus", "gener",      "generic ",   "avx2",
-                                        "avx512", "avx512bf16", "avx512fp16", "neon"};
+    static const char *const names[] = {"abacus",     "gener",      "generic ",   "avx2", "avx512",
+                                        "avx512vnni", "avx512bf16", "avx512fp16", "neon"};
     struct kernels kernels;
     size_t refused = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

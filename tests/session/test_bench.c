@@ -361,6 +361,7 @@ TEST(products_have_a_peak) {
     static const struct {
         const char *kernels, *instruction[4];
     } rows[] = {{"amx", {"sgemm", "tdpbf16ps", "tdpbssd", "tdpbf16ps"}},
+                {"avx512vnni", {"sgemm", "sgemm", "vpdpbusd", "sgemm"}},
                 {"avx512bf16", {"sgemm", "vdpbf16ps", "vpdpbusd", "vdpbf16ps"}},
                 {"", {"sgemm", "sgemm", "sgemm", "sgemm"}}};
     const char *kernels = txl_kernels_name(NULL);
