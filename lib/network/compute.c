@@ -602,15 +602,25 @@ static void product_packed(const struct compute *compute, int thread, const stru
     product->multiply_rows(x->x, x->ld, &right, &part);
 }
 
-/* A block of at most compute_block_rows() rows of W.  sgemm packs weights as they lie in memory
- * slowly, because it reads single numbers of 16 distant rows; so they are transposed first.  Rows
- * that were widened are in the cache. */
+/* sgemm packs weights as they lie in memory number by number, from 16 rows that are often a power
+ * of two apart.  With Intel's first-level caches that is faster than a transposed copy, elsewhere
+ * not. */
+static bool transposes_for_sgemm(void) {
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    return !__builtin_cpu_is("intel");
+#else
+    return true;
+#endif
+}
+
+/* A block of at most compute_block_rows() rows of W.  Rows that were widened are in the cache. */
 static void product_sgemm(const struct compute *compute, int thread, const struct operand *x,
                           const struct product_block *block) {
     const struct matrix *w = block->w;
     const float *b = wide_rows(compute, thread, w, block->first, block->n);
     size_t n = block->n, k = w->n_col, width = (n + 15) / 16 * 16;
-    bool transposed = w->type == WEIGHTS_F32;
+    bool transposed = w->type == WEIGHTS_F32 && transposes_for_sgemm();
     if (transposed) {
         compute->kernels->panels[WEIGHTS_F32]->pack(n, width, k, b, k, compute->scratch[thread]);
         b = compute->scratch[thread];
