@@ -15,15 +15,15 @@ static inline __attribute__((always_inline)) void
 product_q8_block(const int rows, const int columns, const int16_t *a, size_t lda, const int8_t *b,
                  size_t stride, const float *scale, size_t scale_stride,
                  vec total[MOST_Q8_COLUMNS][4]) {
-    ivec sum[MOST_Q8_COLUMNS][4] = {0};
+    ivec sum[MOST_Q8_COLUMNS][4];
     UNROLL for (size_t i = 0; i < Q8_BLOCK; i += 2 * LANES) {
-        UNROLL for (int j = 0; j < columns; j++) {
-            ivec16 x = load_ivec16(b + (size_t)j * stride + i);
-            UNROLL for (int r = 0; r < rows; r++) {
-                ivec16 y;
-                memcpy(&y, a + (size_t)r * lda + i, sizeof y);
-                sum[j][r] = add_products(sum[j][r], y, x);
-            }
+        ivec16 x[MOST_Q8_COLUMNS];
+        UNROLL for (int j = 0; j < columns; j++) x[j] = load_ivec16(b + (size_t)j * stride + i);
+        UNROLL for (int r = 0; r < rows; r++) {
+            ivec16 y;
+            memcpy(&y, a + (size_t)r * lda + i, sizeof y);
+            UNROLL for (int j = 0; j < columns; j++) sum[j][r] =
+                i == 0 ? pair_products(y, x[j]) : add_products(sum[j][r], y, x[j]);
         }
     }
     UNROLL for (int j = 0; j < columns; j++) {
