@@ -1291,8 +1291,8 @@ TXL_API void txl_decompressor_free(txl_decompressor *decompressor);
 
 /* ---- The machine -------------------------------------------------------------------------- */
 
-/* The name of the kernels (inner loops) in use: "amx", "avx512bf16", "avx512", "avx2",
- * "neon" or "generic".  The environment variable TXL_CPU can choose others.  If this
+/* The name of the kernels (inner loops) in use: "amx", "avx512bf16", "avx512vnni", "avx512",
+ * "avx2", "neon" or "generic".  The environment variable TXL_CPU can choose others.  If this
  * processor cannot run its choice, the result is NULL with TXL_ARGUMENT in `error`, and no model
  * can be opened.  The name lives as long as the process. */
 TXL_API const char *txl_kernels_name(txl_error *error);
