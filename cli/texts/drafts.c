@@ -131,10 +131,10 @@ static void count_guess(struct rate *rate, bool right) {
 /* Learns what came after the last tokens. */
 static void learn(struct drafts *d, int32_t id) {
     for (size_t o = 0; o < ORDERS; o++) {
-        uint16_t check;
-        struct slot *slot = find_slot(d, d->last, o, &check);
         if (d->n_last < d->order[o])
             continue;
+        uint16_t check;
+        struct slot *slot = find_slot(d, d->last, o, &check);
         if (slot->check != check) {
             *slot = (struct slot){check, 0, id};
             continue;

@@ -1,5 +1,5 @@
-/* The drafts of a text against the plainest way to the same: a list of all contexts, searched from
- * its end.  What is counted is how many tokens came as they were drafted. */
+/* The drafts of a text against the plainest way to the same: a list of all contexts, searched one
+ * by one.  What is counted is how many tokens came as they were drafted. */
 #include "cli/texts/drafts.h"
 #include "tests/model_cases.h"
 #include "tests/unit.h"
